@@ -37,11 +37,16 @@ to connect, to build circuits and to bootstrap, memory, and processor time per c
 
 With --network, on that network, whose exits must reach this machine's loopback. With --beside-tor, on a
 network of C tor's relays that is made for it, together with C tor's own client on the same three
-relays; as root on Linux that happens in a network namespace, where the loopback acknowledges at once.`,
+relays; as root on Linux that happens in a network namespace, where the loopback acknowledges at once.
+
+--conflux gives both clients conflux sets: two legs with a guard and a middle relay each, and one exit.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if beside == (p.NetworkFile != "") {
 				return fault.New(fault.Config, "bench client: give either --network FILE or --beside-tor")
+			}
+			if p.Conflux && !beside {
+				return fault.New(fault.Config, "bench client: --conflux needs --beside-tor")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
 			defer cancel()
@@ -84,6 +89,9 @@ relays; as root on Linux that happens in a network namespace, where the loopback
 	f.IntVar(&p.Measure.Rounds, "rounds", p.Measure.Rounds, "`TIMES` that each transfer is done; the median counts")
 	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")
 	f.IntVar(&p.Measure.Connects, "connects", p.Measure.Connects, "`NUMBER` of connections")
+	f.IntVar(&p.Measure.Apart, "apart", 50, "`NUMBER` of connections on a circuit of their own")
+	f.IntVar(&p.Measure.Crowd, "crowd", 10, "`NUMBER` of connections at once, as often as --connects says")
+	f.BoolVar(&p.Conflux, "conflux", false, "let both clients use conflux sets of two legs")
 	f.IntVar(&p.Builds, "builds", 100, "`NUMBER` of circuits to build")
 	f.StringArrayVar(&p.Flags, "proxy-flag", nil, "a further `FLAG` of chive proxy, such as --cgo=off")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")

@@ -27,10 +27,11 @@ type Set struct {
 	ux     cell.ConfluxUX // what the other end asks of the choice of legs
 	closed bool
 
-	rmu       sync.Mutex // guards what follows; held while streams receive messages, so locked before mu
-	delivered uint64     // number of the last message given to a stream
-	early     map[uint64]earlyMessage
-	fewer     bool // a leg was lost, and the set goes on without it
+	rmu       sync.Mutex    // guards what follows; held while streams receive messages, so locked before mu
+	delivered uint64        // number of the last message given to a stream
+	early     []*earlyQueue // of messages that came before their turn: one for each leg, also of legs that were lost
+	waiting   int           // messages in them
+	fewer     bool          // a leg was lost, and the set goes on without it
 
 	wmu     sync.Mutex // guards what follows; innermost
 	waiters []*Waiter
@@ -44,30 +45,12 @@ type leg struct {
 	last time.Time     // when that was; guarded by mu
 	recv uint64        // number of the last message received on it; guarded by rmu
 	owed []cell.Sendme // delayed SENDMEs, in their order; guarded by rmu
+
+	early *earlyQueue // one of the set's; nil: nothing came early so far; guarded by rmu
 }
-
-// earlyMessage is a message that came before its turn.
-type earlyMessage struct {
-	cmd    cell.RelayCommand
-	stream uint16
-	data   []byte
-}
-
-// earlyCost is the memory of such a message on the first leg's account, in bytes:
-// its data, and its entry in the map.
-const earlyCost = cell.PayloadLen + 128
-
-// holdEarly is how many messages may wait for earlier ones before the leg that is
-// ahead gets no more SENDMEs. If the other leg stalls at a busy relay, the sender
-// on this leg then reaches the end of its congestion window, and waits too.
-const holdEarly = 1024
-
-// maxEarly bounds the messages that wait for earlier ones: an honest sender stops
-// well below it, one congestion window after holdEarly.
-const maxEarly = 16384
 
 func newSet(nonce [32]byte, now func() time.Time) *Set {
-	return &Set{nonce: nonce, now: now, early: map[uint64]earlyMessage{}}
+	return &Set{nonce: nonce, now: now}
 }
 
 // add makes l a leg. When one leg closes, all are closed: see drop for the exception.
@@ -175,14 +158,26 @@ func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 
 // send is Hop.Send for a numbered message.
 func (s *Set) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
+	var slot [cell.Len]byte
+	flush, err := s.queue(slot[:], cmd, stream, body)
+	flushAfter(flush, cmd)
+	return err
+}
+
+// queue is the part of send under the lock; flush is a channel that the caller must flush. All
+// hops of a set have the same format.
+func (s *Set) queue(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) (flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn()
-	if err := s.cur.hop.sendCell(cell.CmdRelay, cmd, stream, body); err != nil {
-		return err
+	h := s.cur.hop
+	if err := h.fill(slot, cmd, stream, body); err != nil {
+		return nil, err
 	}
-	s.count(1)
-	return nil
+	if flush, err = h.queueCell(cell.CmdRelay, cmd, slot); err == nil {
+		s.count(1)
+	}
+	return flush, err
 }
 
 func (s *Set) legOf(h *Hop) *leg {

@@ -54,7 +54,7 @@ func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 // acknowledge sends the SENDME that is due on l, and those that were delayed
 // before, unless l is far ahead. The caller holds rmu.
 func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
-	if due != nil && (len(l.owed) > 0 || len(s.early) > holdEarly && l.recv > s.delivered) {
+	if due != nil && (len(l.owed) > 0 || s.waiting > holdEarly && l.recv > s.delivered) {
 		// The tag belongs to the layer, and changes with the next cell.
 		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
 		due = nil
@@ -64,7 +64,7 @@ func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
 			return err
 		}
 	}
-	if len(s.early) > holdEarly {
+	if s.waiting > holdEarly {
 		return nil
 	}
 	for _, l := range s.legs {
@@ -82,31 +82,29 @@ func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
 func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
 	l.recv++
 	if l.recv != s.delivered+1 {
-		if _, twice := s.early[l.recv]; twice || l.recv <= s.delivered {
+		if l.recv <= s.delivered || s.twice(l.recv) {
 			return fault.New(fault.Protocol, "conflux: message %d came twice", l.recv)
 		}
 		if s.fewer && s.stuck(s.legs) {
 			h.c.Close(cell.DestroyNone, errLost)
 			return nil
 		}
-		if len(s.early) >= maxEarly {
-			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", len(s.early))
+		if s.waiting >= maxEarly {
+			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", s.waiting)
 		}
-		s.legs[0].hop.c.Account().Reserve(earlyCost)
-		s.early[l.recv] = earlyMessage{m.Cmd, m.Stream, append([]byte(nil), m.Data...)}
+		s.keep(l, m)
 		return nil
 	}
 	first := s.legs[0].hop
 	err := first.toStream(h, m)
 	s.delivered++
-	for err == nil && len(s.early) > 0 {
-		e, ok := s.early[s.delivered+1]
-		if !ok {
+	for err == nil && s.waiting > 0 {
+		e := s.next()
+		if e == nil {
 			break
 		}
-		delete(s.early, s.delivered+1)
-		first.c.Account().Release(earlyCost)
-		err = first.toStream(h, cell.RelayMsg{Cmd: e.cmd, Stream: e.stream, Data: e.data})
+		err = first.toStream(h, cell.RelayMsg{Cmd: e.cmd, Stream: e.stream, Data: e.data[:e.size]})
+		earlyPool.Put(e)
 		s.delivered++
 	}
 	return err

@@ -119,8 +119,8 @@ func TestLateLeg(t *testing.T) {
 			t.Fatal(err)
 		}
 		xon(t, late.Last().Send, 1)
-		if at.Err() != nil || s.delivered != 4 || len(s.early) != 0 {
-			t.Errorf("%d messages were taken, %d wait: %v", s.delivered, len(s.early), at.Err())
+		if at.Err() != nil || s.delivered != 4 || s.waiting != 0 {
+			t.Errorf("%d messages were taken, %d wait: %v", s.delivered, s.waiting, at.Err())
 		}
 		first.Close(cell.DestroyNone, nil)
 		r.nothingLeft("late leg", first, late)

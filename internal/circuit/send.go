@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -207,10 +208,21 @@ func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, bo
 		return err
 	}
 	flush, err := h.queueCell(cc, cmd, slot[:])
-	if flush != nil {
-		flush.Flush()
-	}
+	flushAfter(flush, cmd)
 	return err
+}
+
+// flushAfter writes what a channel has queued with a message of command cmd, if it is not nil.
+// Programs open many streams at once: those that other goroutines are about to open go into one
+// record, for which each relay on the way wakes up once.
+func flushAfter(flush *channel.Channel, cmd cell.RelayCommand) {
+	if flush == nil {
+		return
+	}
+	if cmd.Has(cell.Opens) {
+		runtime.Gosched()
+	}
+	flush.Flush()
 }
 
 // queueCell seals and queues one cell; flush is a channel that the caller must

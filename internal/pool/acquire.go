@@ -118,7 +118,9 @@ func (l *Lease) Release() {
 		}
 		l.p.sweep(time.Now())
 		l.p.schedule()
-		l.p.kick()
+		if l.e.retired || l.p.spent || len(l.p.waiters) > 0 {
+			l.p.kick()
+		}
 	})
 }
 
@@ -180,7 +182,9 @@ func (p *Pool) join(w *waiter) error {
 	p.predict(w.target, time.Now())
 	p.waiters = append(p.waiters, w)
 	p.schedule()
-	p.kick()
+	if p.spent || len(p.waiters) > 0 {
+		p.kick()
+	}
 	return nil
 }
 
@@ -275,6 +279,7 @@ func (p *Pool) best(w *waiter, now time.Time) *entry {
 func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
 	p.total.Leased++
 	if e.clean() {
+		p.spent = true
 		e.dirty, e.key = now, w.req.Key.Trim()
 	} else {
 		p.total.Reused++

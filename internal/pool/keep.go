@@ -29,6 +29,7 @@ func (p *Pool) keep() {
 func (p *Pool) tend(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.spent = false
 	p.sweep(now)
 	p.forget(now)
 	p.schedule()
@@ -62,10 +63,12 @@ const maxPredicted = 64
 
 // predict remembers that a target was asked for.
 func (p *Pool) predict(t target, now time.Time) {
-	if _, known := p.predicted[t]; !known && len(p.predicted) >= maxPredicted {
+	_, known := p.predicted[t]
+	if !known && len(p.predicted) >= maxPredicted {
 		old := p.wanted()
 		delete(p.predicted, old[len(old)-1])
 	}
+	p.spent = p.spent || !known
 	p.predicted[t] = now
 }
 

@@ -128,6 +128,7 @@ type Pool struct {
 	launches  []*launch
 	waiters   []*waiter            // in the order in which they came
 	predicted map[target]time.Time // when each was last asked for
+	spent     bool                 // a clean circuit was taken, or a target is new: the keeper may have to build
 	refused   map[refusal]time.Time
 	failures  int       // launches in a row, each begun after the one before had failed
 	failedAt  time.Time // the last of them

@@ -29,9 +29,9 @@ type joinedConn struct {
 	n *joinNetwork
 }
 
-func (c *joinedConn) Join(_ net.Conn, _ []byte, _ *stream.Terms, ends stream.Ends) stream.Joined {
+func (c *joinedConn) JoinUp(_ net.Conn, _ []byte, _ *stream.Terms, ends stream.Ends) (stream.Joined, func()) {
 	close(c.n.joined)
-	return &cuts{nil, c.n, ends}
+	return &cuts{nil, c.n, ends}, func() {}
 }
 
 // cuts counts how often it is cut.

@@ -50,7 +50,11 @@ func Listen(addr string) (net.Listener, error) {
 	if network == "unix" {
 		return ListenUnix(a)
 	}
-	l, err := inherit.Listen(new(net.ListenConfig), network, a)
+	lc := new(net.ListenConfig)
+	if ap, err := netip.ParseAddrPort(a); err == nil && ap.Addr().IsLoopback() {
+		lc.KeepAlive = -1 // a program of this machine cannot vanish without a sign
+	}
+	l, err := inherit.Listen(lc, network, a)
 	if err != nil {
 		return nil, listen.Failed(a, err)
 	}

@@ -26,9 +26,9 @@ var (
 )
 
 // joiner is a stream that moves bytes by itself, in the background: see
-// stream.Stream.Join. Nothing of a joined connection runs while nothing moves.
+// stream.Stream.JoinUp. Nothing of a joined connection runs while nothing moves.
 type joiner interface {
-	Join(conn net.Conn, first []byte, t *stream.Terms, ends stream.Ends) stream.Joined
+	JoinUp(conn net.Conn, first []byte, t *stream.Terms, ends stream.Ends) (j stream.Joined, up func())
 }
 
 // join moves bytes both ways between a client and its stream until both
@@ -39,12 +39,15 @@ type joiner interface {
 func join(c *client, far net.Conn) {
 	c.SetDeadline(time.Time{})
 	first := c.waiting()
-	c.br = nil // its buffer may hold a password, and nobody needs it any more
+	c.br, c.io = nil, nil // the buffer may hold a password, and nobody needs it any more
 	if j, ok := far.(joiner); ok && isKernel(c.Conn) {
 		c.left = true
-		if t := (&joined{s: c.s, far: far}); c.s.join(t, c, j, first) {
+		t := &joined{s: c.s, far: far}
+		up, cutting := c.s.join(t, c, j, first)
+		if cutting {
 			t.cut()
 		}
+		up() // here: a new goroutine would have to wait for its turn, and grow its stack once more
 		return
 	}
 	splice(c.log, c.Conn, first, far)
@@ -81,15 +84,15 @@ type joined struct {
 	j   stream.Joined
 }
 
-// join joins a client's connection to its stream. It reports whether the server is cutting
-// connections already.
-func (s *Server) join(t *joined, c *client, to joiner, first []byte) (cutting bool) {
+// join joins a client's connection to its stream; the caller must call up. It reports whether
+// the server is cutting connections already.
+func (s *Server) join(t *joined, c *client, to joiner, first []byte) (up func(), cutting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.j = to.Join(c.Conn, first, &s.terms, t)
+	t.j, up = to.JoinUp(c.Conn, first, &s.terms, t)
 	delete(s.conns, c)
 	s.conns[t] = struct{}{}
-	return s.cutting
+	return up, s.cutting
 }
 
 func (t *joined) cut() {

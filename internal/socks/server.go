@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/nonblock"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -111,9 +113,10 @@ type connection interface{ cut() }
 type client struct {
 	net.Conn
 	s    *Server
-	br   *bufio.Reader
-	addr netip.Addr // invalid over a unix socket
-	at   net.Addr   // of the listener
+	io   io.ReadWriter // Conn, by calls that do not wait: Go's scheduler need not watch these
+	br   *bufio.Reader // of io
+	addr netip.Addr    // invalid over a unix socket
+	at   net.Addr      // of the listener
 	log  *slog.Logger
 	left bool // it is joined to its stream, and no goroutine serves it any more
 
@@ -238,6 +241,12 @@ func (s *Server) ended() {
 
 func (c *client) cut() { c.Close() }
 
+// Read implements net.Conn.
+func (c *client) Read(p []byte) (int, error) { return c.io.Read(p) }
+
+// Write implements net.Conn.
+func (c *client) Write(p []byte) (int, error) { return c.io.Write(p) }
+
 func (s *Server) forget(c connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,9 +260,15 @@ func (s *Server) tellFull() {
 	}
 }
 
+// open readies a client for its handler.
+func (c *client) open() {
+	c.io = nonblock.NewSocket(c.Conn)
+	c.br, c.addr = bufio.NewReaderSize(c, handshakeBuffer), netaddr.Of(c.RemoteAddr())
+}
+
 // serveConn serves a connection. It reports whether the connection is left to others.
 func (s *Server) serveConn(c *client) (left bool) {
-	c.br, c.addr = bufio.NewReaderSize(c, handshakeBuffer), netaddr.Of(c.RemoteAddr())
+	c.open()
 	defer func() {
 		if left = c.left; !left {
 			c.Close()

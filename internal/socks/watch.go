@@ -9,6 +9,10 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
+// watchAfter is how long a request takes before somebody looks whether its program is still
+// there. Most requests have their answer before, and it must not wait until the look has ended.
+const watchAfter = 100 * time.Millisecond
+
 // present runs what a program has asked for, as long as the program is there: ctx of f ends
 // when the program has gone, by whatever it did to go.
 func (c *client) present(ctx context.Context, f func(ctx context.Context)) {
@@ -17,16 +21,18 @@ func (c *client) present(ctx context.Context, f func(ctx context.Context)) {
 	c.become(stateAsked)
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
-	go func() {
+	watch := time.AfterFunc(watchAfter, func() {
 		defer panics.Recover(c.log, cancel)
 		defer close(done)
 		if c.vanished = c.gone(); c.vanished {
 			cancel(errGone)
 		}
-	}()
+	})
 	defer func() {
-		c.SetReadDeadline(time.Unix(1, 0)) // which ends gone
-		<-done
+		if !watch.Stop() {
+			c.SetReadDeadline(time.Unix(1, 0)) // which ends gone
+			<-done
+		}
 		c.SetDeadline(time.Now().Add(c.s.cfg.HandshakeTimeout)) // for the reply
 	}()
 	f(ctx)
@@ -68,7 +74,7 @@ func (c *client) answer(b []byte) error {
 	if c.probed {
 		b = b[1:]
 	}
-	_, err := c.Conn.Write(b)
+	_, err := c.Write(b)
 	return err
 }
 

@@ -58,6 +58,14 @@ type Joined interface {
 // While nothing moves, a joined socket has no goroutine and no buffer: the channel's
 // reader writes to it, and one goroutine of the process waits for all such sockets.
 func (s *Stream) Join(conn net.Conn, first []byte, t *Terms, ends Ends) Joined {
+	j, up := s.JoinUp(conn, first, t, ends)
+	go panics.Contain(t.Log, nil, up)()
+	return j
+}
+
+// JoinUp is Join for a caller whose goroutine has nothing else to do: it must call up, which
+// moves the connection's bytes until none have come for some time.
+func (s *Stream) JoinUp(conn net.Conn, first []byte, t *Terms, ends Ends) (j Joined, up func()) {
 	return s.join(conn, first, t, ends)
 }
 
@@ -65,11 +73,13 @@ func (s *Stream) Join(conn net.Conn, first []byte, t *Terms, ends Ends) Joined {
 // connection that was made for it. The end of one direction is passed on as a half-close
 // if the client takes that, and else ends both.
 func (s *Stream) JoinTarget(conn net.Conn, t *Terms, owner Ender) Joined {
-	return s.join(conn, nil, t, owner)
+	j, up := s.join(conn, nil, t, owner)
+	go panics.Contain(t.Log, nil, up)()
+	return j
 }
 
-func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Ender) Joined {
-	j := &joint{terms: t, s: s, owner: owner, up: moving, down: moving, left: 2, rested: sinceStart()}
+func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Ender) (_ Joined, up func()) {
+	j := &joint{terms: t, s: s, owner: owner, up: moving, left: 2, rested: sinceStart()}
 	j.conn.Init(conn, j)
 	j.rests = j.conn.MayRest()
 	j.sink.to = j
@@ -81,9 +91,17 @@ func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Ender) Joined
 	if s.ended.Load() {
 		j.hurry()
 	}
-	go panics.Contain(t.Log, j.brokeUp, func() { j.moveUp(first) })()
-	go panics.Contain(t.Log, j.brokeDown, j.moveDown)()
-	return j
+	if s.readable() {
+		j.changed()
+	}
+	return j, panics.Contain(t.Log, j.brokeUp, func() { j.moveUp(first) })
+}
+
+// readable reports whether a reader has something to do: there are bytes, or there will be none.
+func (s *Stream) readable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed || s.buf.n > 0 || s.readErrLocked() != nil
 }
 
 // joint is a Joined.

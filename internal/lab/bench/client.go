@@ -25,6 +25,9 @@ type ClientPlan struct {
 	NetworkFile string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
+	// Conflux gives both clients conflux sets of two legs, which share only the exit. The
+	// network is made for that.
+	Conflux bool
 	// Measure is what is measured of each client.
 	Measure measure.Plan
 	// Builds is how many circuits are built for the build time.
@@ -51,6 +54,7 @@ type clientBench struct {
 	file    string
 	tor     *ctor.Network // nil when the network was given
 	path    []*ctor.Node  // the relays to use: guard, middle, exit
+	second  []*ctor.Node  // guard and middle of the second leg; nil without conflux
 }
 
 // Client measures Chive's client, and also C tor's, if the network is made here.
@@ -85,23 +89,33 @@ func Client(ctx context.Context, p ClientPlan) (*ClientReport, error) {
 	if b.tor != nil {
 		out.Network = b.tor.String()
 	}
+	if b.Conflux {
+		out.Network += ", conflux"
+	}
 	if out.Reports, err = b.measure(ctx); err != nil {
 		return nil, err
 	}
 	if b.tor != nil {
-		out.Goals = clientGoals(out.Reports[0], out.Reports[1])
+		out.Goals = clientGoals(out.Reports[0], out.Reports[1], b.Conflux)
 	}
 	return out, nil
 }
 
 func (b *clientBench) makeNetwork(ctx context.Context) error {
 	b.Progress("starting a network of C tor")
-	nw, err := ctor.Start(ctx, ctor.Options{Relays: 2, Exits: 1, Scheduler: "Vanilla", TorPath: b.Tor})
+	relays := 2
+	if b.Conflux {
+		relays = 4
+	}
+	nw, err := ctor.Start(ctx, ctor.Options{Relays: relays, Exits: 1, Scheduler: "Vanilla", TorPath: b.Tor})
 	if err != nil {
 		return err
 	}
 	b.tor = nw
 	b.path = []*ctor.Node{nw.Node("relay0"), nw.Node("relay1"), nw.Node("exit0")}
+	if b.Conflux {
+		b.second = []*ctor.Node{nw.Node("relay2"), nw.Node("relay3")}
+	}
 	if b.file, err = nw.WriteNetworkFile(); err != nil {
 		nw.Close()
 	}

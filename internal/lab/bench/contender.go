@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -32,6 +34,10 @@ func (c *contender) close() {
 	}
 }
 
+// restTime is how long the clients rest after their start: a program finds a client as it is most of
+// the time, with its circuits built.
+const restTime = 3 * time.Second
+
 // measure starts the clients and measures them in turns; C tor's comes first in
 // the reports.
 func (b *clientBench) measure(ctx context.Context) ([]*measure.Report, error) {
@@ -49,6 +55,12 @@ func (b *clientBench) measure(ctx context.Context) ([]*measure.Report, error) {
 			return nil, err
 		}
 		all, subjects, builders = append(all, c), append(subjects, c.Subject), append(builders, c.build)
+	}
+	b.Progress("letting the clients rest")
+	select {
+	case <-time.After(restTime):
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "bench: %w", context.Cause(ctx))
 	}
 	reports, err := measure.Together(ctx, b.target, b.Measure, subjects...)
 	if err != nil {
@@ -71,13 +83,18 @@ func (b *clientBench) measure(ctx context.Context) ([]*measure.Report, error) {
 // startTor starts C tor's client, and another one that builds circuits.
 func (b *clientBench) startTor(ctx context.Context, c *contender) error {
 	b.Progress("starting C tor's client")
-	n, err := b.tor.AddClient(ctx, "", pinLines(b.path)...)
+	n, err := b.tor.AddClient(ctx, "", b.pinLines()...)
 	if err != nil {
 		return err
 	}
 	c.onClose(n.Kill)
 	if err := n.AwaitBootstrap(ctx); err != nil {
 		return err
+	}
+	if b.Conflux {
+		if err := awaitSet(ctx, n); err != nil {
+			return err
+		}
 	}
 	c.Subject = b.subject("tor", n.SOCKS.String(), n.PID())
 	// After its bootstrap this client builds only circuits that it is asked for.
@@ -131,8 +148,16 @@ func (b *clientBench) startChive(ctx context.Context, c *contender) error {
 func (b *clientBench) runProxy(ctx context.Context) (took float64, p *child.Process, socks string, err error) {
 	args := append([]string{"proxy", "--network", b.file, "--data-dir", filepath.Join(b.dir, "proxy"), "--socks", "127.0.0.1:0"}, b.Flags...)
 	if b.path != nil {
-		args = append(args, "--strict-nodes", "--conflux", "off",
-			"--entry-nodes", b.path[0].ID.RSA.String(), "--middle-nodes", b.path[1].ID.RSA.String(), "--exit-nodes", b.path[2].ID.RSA.String())
+		conflux := "off"
+		if b.Conflux {
+			conflux = "on"
+		}
+		args = append(args, "--strict-nodes", "--conflux", conflux)
+		for i, flag := range []string{"--entry-nodes", "--middle-nodes", "--exit-nodes"} {
+			for _, n := range b.at(i) {
+				args = append(args, flag, n.ID.RSA.String())
+			}
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -143,10 +168,19 @@ func (b *clientBench) runProxy(ctx context.Context) (took float64, p *child.Proc
 
 // subject is a client behind a SOCKS proxy, together with the path's relays.
 func (b *clientBench) subject(name, socks string, pid int) measure.Subject {
-	s := measure.Subject{Name: name, Dial: socksclient.Dialer{Proxy: socks}.DialContext,
+	circuit := func(i int) measure.Dial {
+		return socksclient.Dialer{Proxy: socks, User: circuitUser + strconv.Itoa(i), Pass: "x"}.DialContext
+	}
+	s := measure.Subject{Name: name, Dial: socksclient.Dialer{Proxy: socks}.DialContext, Circuit: circuit,
 		Processes: []measure.Process{{Name: "client", PID: pid}}}
-	for i, n := range b.path {
-		s.Processes = append(s.Processes, measure.Process{Name: positions[i], PID: n.PID()})
+	for i := range b.path {
+		for k, n := range b.at(i) {
+			name := positions[i]
+			if k > 0 {
+				name = "second " + name
+			}
+			s.Processes = append(s.Processes, measure.Process{Name: name, PID: n.PID()})
+		}
 	}
 	return s
 }
@@ -154,12 +188,60 @@ func (b *clientBench) subject(name, socks string, pid int) measure.Subject {
 // positions are the positions on a path, in order.
 var positions = []string{"guard", "middle", "exit"}
 
-// pinLines makes a C tor client use one path.
-func pinLines(path []*ctor.Node) []string {
-	// A second leg would need a second path.
-	out := []string{"StrictNodes 1", "ConfluxEnabled 0"}
-	for i, n := range path {
-		out = append(out, fmt.Sprintf("%sNodes $%s", [...]string{"Entry", "Middle", "Exit"}[i], n.ID.RSA))
+// at lists the relays of a position: the first leg's, and the second leg's if it has another one.
+func (b *clientBench) at(position int) []*ctor.Node {
+	out := []*ctor.Node{b.path[position]}
+	if position < len(b.second) {
+		out = append(out, b.second[position])
 	}
 	return out
+}
+
+// pinLines makes a C tor client use the relays of the bench.
+func (b *clientBench) pinLines() []string {
+	out := []string{"StrictNodes 1", "ConfluxEnabled 0"}
+	if b.Conflux {
+		out[1] = "ConfluxEnabled 1"
+	}
+	for i := range b.path {
+		var ids []string
+		for _, n := range b.at(i) {
+			ids = append(ids, "$"+n.ID.RSA.String())
+		}
+		out = append(out, fmt.Sprintf("%sNodes %s", [...]string{"Entry", "Middle", "Exit"}[i], strings.Join(ids, ",")))
+	}
+	return out
+}
+
+// awaitSet waits until a client of C tor has a conflux set of two legs.
+func awaitSet(ctx context.Context, n *ctor.Node) error {
+	control, err := n.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		all, err := control.Circuits(ctx)
+		if err != nil {
+			return err
+		}
+		legs := 0
+		for _, c := range all {
+			if c.Purpose == "CONFLUX_LINKED" && c.Status == "BUILT" {
+				legs++
+			}
+		}
+		if legs >= 2 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "C tor's client has no conflux set: %w", context.Cause(ctx))
+		}
+	}
 }

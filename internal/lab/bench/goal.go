@@ -68,17 +68,21 @@ func WriteGoals(w io.Writer, goals []Goal) error {
 	return tw.Flush()
 }
 
-// clientGoals compares Chive's client with C tor's on the same relays.
-func clientGoals(tor, chive *measure.Report) []Goal {
+// clientGoals compares Chive's client with C tor's on the same relays, with conflux or without.
+func clientGoals(tor, chive *measure.Report, conflux bool) []Goal {
 	var out []Goal
+	cpu := 0.6
+	if conflux {
+		cpu = 0.5
+	}
 	for i, c := range chive.Throughput {
 		t := tor.Throughput[i]
-		if c.Streams == 1 && c.Direction == "down" {
+		if c.Streams == 1 && c.Direction == "down" && !conflux {
 			out = append(out, Ratio("one stream down, MB/s", c.MBps, t.MBps, 1.2, true))
 		}
 		if len(c.CPU) > 0 && len(t.CPU) > 0 {
 			what := fmt.Sprintf("client CPU, %d %s, us/cell", c.Streams, c.Direction)
-			out = append(out, Ratio(what, c.CPU[0].MicrosPerCell, t.CPU[0].MicrosPerCell, 0.6, false))
+			out = append(out, Ratio(what, c.CPU[0].MicrosPerCell, t.CPU[0].MicrosPerCell, cpu, false))
 		}
 	}
 	if chive.Build != nil && tor.Build != nil {
@@ -87,6 +91,9 @@ func clientGoals(tor, chive *measure.Report) []Goal {
 	if chive.Ping != nil && tor.Ping != nil {
 		out = append(out, Ratio("round trip, median ms", chive.Ping.Median, tor.Ping.Median, 1, false))
 	}
+	out = append(out, connectGoals("connect", tor.Alone(), chive.Alone())...)
+	out = append(out, connectGoals("connect, its own circuit", tor.Apart, chive.Apart)...)
+	out = append(out, connectGoals("connect, a crowd", tor.Crowd, chive.Crowd)...)
 	if chive.Bootstrap != nil {
 		out = append(out, Absolute("bootstrap, cold, s", chive.Bootstrap.Cold, 0.2, false))
 	}
@@ -94,4 +101,15 @@ func clientGoals(tor, chive *measure.Report) []Goal {
 		out = append(out, Absolute("RSS idle, MB", chive.Idle[0].RSS, 20, false))
 	}
 	return out
+}
+
+// connectGoals compares the times of one kind of connections.
+func connectGoals(what string, tor, chive *measure.Connect) []Goal {
+	if tor == nil || chive == nil {
+		return nil
+	}
+	return []Goal{
+		Ratio(what+", median ms to the answer", chive.Answer.Median, tor.Answer.Median, 0.9, false),
+		Ratio(what+", to the first byte", chive.FirstByte.Median, tor.FirstByte.Median, 0.9, false),
+	}
 }

@@ -19,20 +19,6 @@ func NewLatency(d []time.Duration) *Latency {
 	return &Latency{Count: len(s), Min: millis(s[0]), Median: at(50), P95: at(95), P99: at(99), Max: millis(s[len(s)-1])}
 }
 
-// connect opens and closes a connection and returns how long opening took.
-func connect(ctx context.Context, dial Dial, addr string) (time.Duration, error) {
-	began := time.Now()
-	c, err := dial(ctx, "tcp", addr)
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(began)
-	defer c.Close()
-	// A round trip of one byte detects a client that answers before the far end
-	// did.
-	return took, ping(ctx, c, make([]byte, 1))
-}
-
 // pinger makes round trips on one connection to an echo service.
 type pinger struct {
 	conn net.Conn

@@ -44,6 +44,12 @@ type Plan struct {
 	Bytes    int64 // moved by each throughput measurement, over all its streams
 	Pings    int   // 64-byte round trips
 	Connects int   // connections opened, one after the other
+	// Apart is how many connections are opened one after the other, each on a circuit of
+	// its own: it needs a subject with circuits. Before each is ApartPause, in which a client
+	// builds the next circuit ahead.
+	Apart int
+	// Crowd is how many connections are opened at the same time, as often as Connects says.
+	Crowd int
 	// Pause is the time before each of the connections: then a client can build the
 	// circuits ahead of which it needs one for each connection.
 	Pause  time.Duration
@@ -70,7 +76,11 @@ type Report struct {
 	Name       string       `json:"name"`
 	Throughput []Throughput `json:"throughput,omitempty"`
 	Ping       *Latency     `json:"ping_64_bytes,omitempty"`
-	Connect    *Latency     `json:"connect,omitempty"`
+	Connect    *Latency     `json:"connect,omitempty"`    // until the proxy has answered
+	FirstByte  *Latency     `json:"first_byte,omitempty"` // of the same connections: see Connect
+	ConnectCPU float64      `json:"connect_cpu_us,omitempty"`
+	Apart      *Connect     `json:"connect_apart,omitempty"`
+	Crowd      *Connect     `json:"connect_crowd,omitempty"`
 	Loaded     *Loaded      `json:"loaded,omitempty"`
 	Build      *Build       `json:"circuit_build,omitempty"`
 	Bootstrap  *Bootstrap   `json:"bootstrap,omitempty"`
@@ -109,6 +119,16 @@ type Memory struct {
 	Process string  `json:"process"`
 	RSS     float64 `json:"rss_mb"` // 10^6 bytes
 	Peak    float64 `json:"peak_mb"`
+}
+
+// Connect is how long connections take, each from the start of the connection to the proxy: until
+// the proxy has answered, and until the far end's answer to a first byte, which is written then.
+type Connect struct {
+	Answer    Latency `json:"answer"`
+	FirstByte Latency `json:"first_byte"`
+	// CPU is the client's processor time for each connection, from its opening to its end, in
+	// microseconds; 0: not known.
+	CPU float64 `json:"cpu_us,omitempty"`
 }
 
 // Latency is a distribution of durations, in milliseconds.

@@ -43,7 +43,7 @@ func TestRunDirect(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		s.Processes = []Process{{"self", os.Getpid()}}
 	}
-	p := Plan{Streams: []int{1, 0, 3}, Bytes: 3 << 20, Pings: 5, Connects: 3, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
+	p := Plan{Streams: []int{1, 0, 3}, Bytes: 3 << 20, Pings: 5, Connects: 3, Apart: 2, Crowd: 4, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
 	var said []string
 	p.Progress = func(line string) { said = append(said, line) }
 	if _, err := Run(ctx, s, tg, p); !fault.Is(err, fault.Config) {
@@ -54,11 +54,19 @@ func TestRunDirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(said) != 10 || said[8] != "direct: 2 circuits up" {
+	if len(said) != 12 || said[10] != "direct: 2 circuits up" {
 		t.Errorf("progress: %q", said)
 	}
 	if l := r.Loaded; l.Circuits != 2 || l.Ping.Count != 20 || l.MBps <= 0 {
 		t.Errorf("%+v", l)
+	}
+	for what, c := range map[string]struct {
+		*Connect
+		n int
+	}{"alone": {r.Alone(), 3}, "apart": {r.Apart, 2}, "a crowd": {r.Crowd, 12}} {
+		if c.Connect == nil || c.Answer.Count != c.n || c.FirstByte.Count != c.n || c.FirstByte.Median <= c.Answer.Min || len(s.Processes) > 0 && c.CPU <= 0 {
+			t.Errorf("%s: %+v", what, c.Connect)
+		}
 	}
 	if len(r.Throughput) != 6 || r.Ping.Count != 5 || r.Connect.Count != 3 {
 		t.Fatalf("%+v", r)

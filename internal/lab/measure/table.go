@@ -38,7 +38,9 @@ func WriteTable(w io.Writer, reports ...*Report) error {
 			break
 		}
 	}
-	t.latency("connect", func(r *Report) *Latency { return r.Connect })
+	t.connect("connect", (*Report).Alone)
+	t.connect("connect, its own circuit", func(r *Report) *Connect { return r.Apart })
+	t.connect("connect, a crowd", func(r *Report) *Connect { return r.Crowd })
 	t.add("3-hop build, median ms (hops)", func(r *Report) (string, bool) {
 		if r.Build == nil {
 			return "", false
@@ -122,6 +124,25 @@ func (t *table) transfer(i int) {
 				v += " (" + strings.Join(cpu, ", ") + ")"
 			}
 			return v, true
+		}
+		return "", false
+	})
+}
+
+func (t *table) connect(what string, get func(*Report) *Connect) {
+	part := func(of func(*Connect) *Latency) func(*Report) *Latency {
+		return func(r *Report) *Latency {
+			if c := get(r); c != nil {
+				return of(c)
+			}
+			return nil
+		}
+	}
+	t.latency(what, part(func(c *Connect) *Latency { return &c.Answer }))
+	t.latency(what+", to the first byte", part(func(c *Connect) *Latency { return &c.FirstByte }))
+	t.add(what+", CPU us", func(r *Report) (string, bool) {
+		if c := get(r); c != nil && c.CPU > 0 {
+			return fmt.Sprintf("%.0f", c.CPU), true
 		}
 		return "", false
 	})

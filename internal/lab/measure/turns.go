@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/target"
@@ -25,15 +24,15 @@ type turns struct {
 
 func (t *turns) run(ctx context.Context) error {
 	for _, s := range t.subjects {
-		if s.Circuit == nil && (len(t.Circuits) > 0 || t.Loaded > 0) {
+		if s.Circuit == nil && (len(t.Circuits) > 0 || t.Loaded > 0 || t.Apart > 0) {
 			return fault.New(fault.Config, "%s: its circuits cannot be told apart, which this measurement needs", s.Name)
 		}
 	}
 	err := t.step("idle memory", func() error {
 		return t.round(func(i int) (err error) { t.reports[i].Idle, err = memory(t.subjects[i].Processes); return err })
 	})
-	if err == nil && t.Connects > 0 {
-		err = t.step("connect time", func() error { return t.connects(ctx) })
+	if err == nil {
+		err = t.connects(ctx)
 	}
 	if err == nil && t.Pings > 0 {
 		err = t.step("round trips", func() error { return t.pings(ctx) })
@@ -83,33 +82,6 @@ func (t *turns) round(f func(i int) error) error {
 		}
 	}
 	t.began++
-	return nil
-}
-
-// connects opens and closes connections, after one that does not count: it may
-// have to build a circuit.
-func (t *turns) connects(ctx context.Context) error {
-	took := make([][]time.Duration, len(t.subjects))
-	for at := range t.Connects + 1 {
-		err := t.round(func(i int) error {
-			select {
-			case <-time.After(t.Pause):
-			case <-ctx.Done():
-				return fault.New(fault.Timeout, "connect: %w", context.Cause(ctx))
-			}
-			d, err := connect(ctx, t.subjects[i].Dial, t.target.Addr(target.Echo))
-			if at > 0 {
-				took[i] = append(took[i], d)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for i, r := range t.reports {
-		r.Connect = NewLatency(took[i])
-	}
 	return nil
 }
 
