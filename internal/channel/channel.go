@@ -66,8 +66,9 @@ type Channel struct {
 	address *account.Account // the peer's address
 	account *account.Account // this link; a child of address
 
-	wire *wire // the socket below conn, with direct writes; nil if conn has no socket
-	done chan struct{}
+	wire    *wire    // the socket below conn, with direct writes; nil if conn has no socket
+	manager *Manager // forgets the channel at its end; nil: nobody keeps it
+	done    chan struct{}
 
 	mu sync.Mutex // guards what follows
 	// circuits and their queues
@@ -113,9 +114,13 @@ type Channel struct {
 const maxUrgent = 16384 * cell.Len
 
 // Start makes a channel of an authenticated link, and starts its reader and writer.
-func Start(l *Link, cfg *Config) *Channel {
+func Start(l *Link, cfg *Config) *Channel { return start(l, cfg, nil) }
+
+// start is Start for a channel that m keeps until its end, unless m is nil.
+func start(l *Link, cfg *Config, m *Manager) *Channel {
 	ch := &Channel{
 		link:       l,
+		manager:    m,
 		conn:       l.Conn,
 		cfg:        cfg,
 		done:       make(chan struct{}),
@@ -173,6 +178,9 @@ func (ch *Channel) leave() {
 		return
 	}
 	defer close(ch.done)
+	if ch.manager != nil {
+		defer ch.manager.forget(ch)
+	}
 	defer ch.address.Close()
 	defer ch.account.Close()
 	ch.pad.stop()

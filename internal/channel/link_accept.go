@@ -23,7 +23,7 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 			return nil, fault.New(fault.Config, "a responder needs an identity")
 		}
 		raw := overWire(raw, m)
-		conn := tls.Server(raw, cfg.Identity.serverTLS(cfg.now))
+		conn := tls.Server(raw, cfg.Identity.server)
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)
 		}

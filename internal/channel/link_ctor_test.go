@@ -274,7 +274,7 @@ func TestConnectToCtor(t *testing.T) {
 		}
 		state := l.Conn.ConnectionState()
 		t.Logf("TLS %s, %s, %s", tls.VersionName(state.Version), state.CurveID, tls.CipherSuiteName(state.CipherSuite))
-		if got, want := leafShape(t, keys(t).leaf.Certificate[0]), leafShape(t, state.PeerCertificates[0].Raw); got != want {
+		if got, want := leafShape(t, keys(t).server.Certificates[0].Certificate[0]), leafShape(t, state.PeerCertificates[0].Raw); got != want {
 			t.Errorf("Chive's TLS certificate is told from C tor's:\n%s\n%s", got, want)
 		}
 		createFast(t, l, 0x80000001)

@@ -49,7 +49,7 @@ func connectTo(t *testing.T, script []byte, chunk int) (*Link, error) {
 	go func() {
 		defer close(done)
 		defer b.Close()
-		conn := tls.Server(b, keys(t).serverTLS(time.Now))
+		conn := tls.Server(b, keys(t).server)
 		go io.Copy(io.Discard, conn)
 		for len(script) > 0 {
 			n := min(chunk, len(script))

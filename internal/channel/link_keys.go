@@ -51,8 +51,8 @@ type RelayKeys struct {
 
 	made      time.Time
 	rsaSHA256 [32]byte
-	leaf      tls.Certificate
-	leafSum   [32]byte // SHA-256 of the TLS certificate
+	server    *tls.Config // of a responder; links share it
+	leafSum   [32]byte    // SHA-256 of the TLS certificate
 	auth      ed25519.PrivateKey
 	responder []byte // body of CERTS as responder
 	initiator []byte // body of CERTS as initiator
@@ -133,17 +133,17 @@ func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.Privat
 	if err != nil {
 		return nil, err
 	}
-	k.leaf = tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey}
+	k.server = serverTLS(tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey})
 	k.leafSum = sha256.Sum256(leaf)
 	return make(issuer, rsaX509Life, &identity.PublicKey)
 }
 
 // serverTLS returns the TLS configuration of a responder. It asks for no
-// certificate: an initiator that has an identity proves it by AUTHENTICATE.
-func (k *RelayKeys) serverTLS(now func() time.Time) *tls.Config {
+// certificate: an initiator that has an identity proves it by AUTHENTICATE. So TLS
+// never asks for the time.
+func serverTLS(leaf tls.Certificate) *tls.Config {
 	return &tls.Config{
-		Time:                   now,
-		Certificates:           []tls.Certificate{k.leaf},
+		Certificates:           []tls.Certificate{leaf},
 		MinVersion:             tls.VersionTLS13,
 		CurvePreferences:       curves,
 		SessionTicketsDisabled: true, // a ticket would identify a returning client

@@ -189,7 +189,7 @@ func TestStopsAnywhere(t *testing.T) {
 		a, b := net.Pipe()
 		go func() {
 			defer b.Close()
-			conn := tls.Server(b, keys(t).serverTLS(time.Now))
+			conn := tls.Server(b, keys(t).server)
 			buf := make([]byte, 64)
 			if _, err := conn.Read(buf); err == nil {
 				conn.Write(script[:n])
@@ -208,7 +208,7 @@ func TestStopsAnywhere(t *testing.T) {
 		for n := 0; n < len(script); n += 509 {
 			a, b := net.Pipe()
 			go func() {
-				conn := tls.Server(b, keys(t).serverTLS(cfg.Now))
+				conn := tls.Server(b, keys(t).server)
 				if _, err := conn.Read(make([]byte, 64)); err == nil {
 					conn.Write(script[:n])
 					io.Copy(io.Discard, conn)
@@ -226,7 +226,7 @@ func TestStopsAnywhere(t *testing.T) {
 
 func TestOldTLSRefused(t *testing.T) {
 	a, b := net.Pipe()
-	conf := keys(t).serverTLS(time.Now)
+	conf := keys(t).server.Clone()
 	conf.MinVersion, conf.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	go func() {
 		tls.Server(b, conf).Handshake()

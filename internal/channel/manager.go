@@ -12,7 +12,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 // Manager keeps the open channels of one process and reuses them: it opens at most
@@ -118,21 +117,17 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 	if m.cfg.Opened != nil {
 		m.cfg.Opened(l)
 	}
-	ch := Start(l, m.cfg)
+	ch := start(l, m.cfg, m)
 	if l.PeerAuthenticated {
 		id := ch.Peer().RSA
 		m.open[id] = append(m.open[id], ch)
 	} else {
 		m.clients[ch] = struct{}{}
 	}
-	go func() {
-		defer panics.Recover(m.cfg.Log, nil)
-		<-ch.Done()
-		m.forget(ch)
-	}()
 	return ch, nil
 }
 
+// forget runs on the last goroutine of a channel, which holds no lock.
 func (m *Manager) forget(ch *Channel) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,7 +6,7 @@ import "github.com/chivenet/chive/internal/cell"
 // are queued on them. It is about what they take of the heap and of stacks; a test
 // of package relay measures it.
 const (
-	linkCost      = 17 << 10 // TLS, a goroutine; buffers are added while they are held
+	linkCost      = 12 << 10 // TLS, a goroutine; buffers are added while they are held
 	handshakeCost = 15 << 10 // TLS and a goroutine; bytes read are added
 	circCost      = 512      // one Circ
 

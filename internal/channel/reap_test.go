@@ -61,3 +61,36 @@ func TestReapLeavesWhatWasFound(t *testing.T) {
 		}
 	})
 }
+
+// TestForgottenAtTheEnd: a manager keeps no channel that is done.
+func TestForgottenAtTheEnd(t *testing.T) {
+	k := keys(t)
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		now := func() time.Time { return k.Expires.Add(-time.Hour) }
+		l, r, lerr, rerr := shake(t, x, y, ident.RelayID{RSA: k.ID.RSA}, &LinkConfig{Now: now}, &LinkConfig{Now: now, Identity: k})
+		if lerr != nil || rerr != nil {
+			t.Fatal(lerr, rerr)
+		}
+		m := NewManager(&Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, &LinkConfig{}, nil)
+		defer m.Close()
+		var all []*Channel
+		for _, link := range []*Link{l, r} { // to a relay, and of a client
+			ch, err := m.Adopt(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, ch)
+		}
+		if n := len(m.Channels()); n != len(all) {
+			t.Errorf("%d channels are kept", n)
+		}
+		all[0].Close(errShutDown("test"))
+		for _, ch := range all {
+			<-ch.Done()
+		}
+		if n := len(m.Channels()); n != 0 {
+			t.Errorf("%d channels are kept after their end", n)
+		}
+	})
+}

@@ -80,7 +80,6 @@ type Circuit struct {
 	env    *Env
 	handle messageHandler // fromRelay or fromClient
 	server *serverSide    // nil at a client
-	done   chan struct{}
 
 	home    atomic.Pointer[channel.Circ]
 	partner atomic.Pointer[channel.Circ]
@@ -91,7 +90,9 @@ type Circuit struct {
 	closed   bool
 	roomWait bool // home's queue was full
 	credit   bool // owned by home's reader: a hop has too little to wake a stream during the batch
+	ended    bool // the last thing of closing
 	cause    error
+	done     chan struct{} // made by Done
 	onEnd    []func(error)
 	// sending
 	early int // RELAY_EARLY cells left to send
@@ -100,13 +101,13 @@ type Circuit struct {
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch
 	batchAt time.Time        // see batchTime; zero until asked for
-	earlyIn int              // RELAY_EARLY cells that may still come
 	created chan reply       // the answer to CREATE; nil when none is awaited
-	drops   int              // DROP cells that a client has got
+	earlyIn int32            // RELAY_EARLY cells that may still come
+	drops   int32            // DROP cells that a client has got
 }
 
 func newCircuit(env *Env, handle messageHandler) *Circuit {
-	c := &Circuit{env: env, handle: handle, done: make(chan struct{}), early: relayEarlyBudget}
+	c := &Circuit{env: env, handle: handle, early: relayEarlyBudget}
 	c.hops.Store(&[]*Hop{})
 	return c
 }
@@ -114,7 +115,7 @@ func newCircuit(env *Env, handle messageHandler) *Circuit {
 // circuitCost is what a circuit counts on its account besides what is queued, in
 // bytes: the circuit, a hop with its keys and flow control, and what is made of
 // them at once. A test of package relay measures it.
-const circuitCost = 2800
+const circuitCost = 2200
 
 func (c *Circuit) setHome(home *channel.Circ) {
 	c.home.Store(home)
@@ -145,7 +146,24 @@ func (c *Circuit) Last() *Hop {
 func (c *Circuit) Channel() *channel.Channel { return c.home.Load().Channel() }
 
 // Done is closed when the circuit has closed.
-func (c *Circuit) Done() <-chan struct{} { return c.done }
+func (c *Circuit) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.ended {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// over reports whether the circuit has closed.
+func (c *Circuit) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
 
 // Err returns why the circuit closed, or nil.
 func (c *Circuit) Err() error {
@@ -222,7 +240,15 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 		}
 		each(func() { h.closeStreams(cause) })
 	}
-	close(c.done)
+	c.mu.Lock()
+	c.ended = true
+	if c.done != nil {
+		close(c.done)
+	}
+	c.mu.Unlock()
+	if c.server != nil {
+		c.server.s.disown()
+	}
 	for _, f := range ends {
 		each(func() { f(cause) })
 	}

@@ -41,7 +41,7 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 	var r reply
 	select {
 	case r = <-created:
-	case <-c.done:
+	case <-c.Done():
 		return nil, fault.New(fault.KindOf(c.Err()), "create circuit: hop 1: %w", c.Err())
 	case <-ctx.Done():
 		err := fault.New(fault.Timeout, "create circuit: hop 1: %w", context.Cause(ctx))

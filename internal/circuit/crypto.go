@@ -127,7 +127,7 @@ func (c *Circuit) newHop(t terms, info HopInfo, p *flow.Params, path flow.Path) 
 		info.Congestion, info.SendmeInc = true, t.inc
 		h.send = flow.NewVegasSender(p, path, t.inc)
 	}
-	h.recv = flow.NewReceiver(info.SendmeInc)
+	h.recv = *flow.NewReceiver(info.SendmeInc)
 	h.info = info
 	return h, nil
 }

@@ -135,7 +135,7 @@ func begins(h *Hop, m cell.RelayMsg, to, answer cell.RelayCommand) {
 // swallows takes a stream, whose DATA it never acknowledges.
 func swallows(_ *rig, h *Hop, m cell.RelayMsg) {
 	if m.Cmd == cell.RelayBegin {
-		h.recv = flow.NewReceiver(1 << 30)
+		h.recv = *flow.NewReceiver(1 << 30)
 		if err := h.AcceptStream(m.Stream, newSink()); err != nil {
 			panic(err)
 		}
@@ -399,7 +399,7 @@ func (r *rig) nothingLeft(name string, of ...*Circuit) {
 			continue
 		}
 		for _, h := range c.Hops() {
-			if n := len(h.streams) + len(h.waiters); n > 0 || h.long.overdue.timer != nil {
+			if n := len(h.streams) + len(h.waiters); n > 0 || h.long.overdue.timer != tooLate {
 				t.Errorf("%s: %d streams and waiters, or a timer, are left", name, n)
 			}
 		}

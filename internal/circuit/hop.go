@@ -51,9 +51,9 @@ type Hop struct {
 	// opens; nil at other hops.
 	accepts StreamHandler
 
-	onion *onionKEM      // of a virtual hop; else nil
-	recv  *flow.Receiver // owned by home's reader
-	long  longMessage    // owned by home's reader
+	onion *onionKEM     // of a virtual hop; else nil
+	recv  flow.Receiver // owned by home's reader
+	long  longMessage   // owned by home's reader
 	rekey rekeyState
 	// linkedAt is when a relay sent CONFLUX_LINKED, or it came to a client; owned by
 	// home's reader until LINKED_ACK.
@@ -64,7 +64,7 @@ type Hop struct {
 
 	smu     sync.Mutex // guards what follows
 	streams map[uint16]StreamReceiver
-	live    int // those of streams that are open on this side
+	live    int32 // those of streams that are open on this side
 	nextID  uint16
 	isLeg   bool // of a conflux set, or about to be: its streams are those of another leg
 	ended   bool
@@ -81,15 +81,15 @@ type HopInfo struct {
 	// Carriage says how it was negotiated.
 	PQ         handshake.PQSet
 	Carriage   handshake.Carriage
-	Layer      string // "tor1", "cgo"
-	Congestion bool   // congestion control (proposal 324), else fixed windows
-	SendmeInc  int    // DATA cells that one SENDME acknowledges
+	Congestion bool // congestion control (proposal 324), else fixed windows
+	Client     bool // this end is the client, not the relay or the onion service
+	Onion      bool // the hop is virtual: the other end of a rendezvous
+	HalfClose  bool // the far end takes HALF_CLOSE on streams that this client opens
 	KH         [20]byte
-	Client     bool         // this end is the client, not the relay or the onion service
-	Onion      bool         // the hop is virtual: the other end of a rendezvous
+	Layer      string       // "tor1", "cgo"
+	SendmeInc  int          // DATA cells that one SENDME acknowledges
 	Flow       *flow.Params // the consensus's parameters at that time
 	MaxData    int          // bytes of data that a cell carries
-	HalfClose  bool         // the far end takes HALF_CLOSE on streams that this client opens
 }
 
 // relay is the identity of the relay that a client's hop is; zero at a relay.
@@ -238,7 +238,7 @@ func (h *Hop) RefuseStream(id uint16, e cell.End) error {
 func (h *Hop) Streams() int {
 	h.smu.Lock()
 	defer h.smu.Unlock()
-	return h.live
+	return int(h.live)
 }
 
 func (h *Hop) stream(id uint16) StreamReceiver {

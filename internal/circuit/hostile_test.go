@@ -126,7 +126,7 @@ func TestOneRekey(t *testing.T) {
 		h := r.first().Hops()[0]
 		r.server.pq.close() // no worker comes
 		for i := range 2 {
-			_, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ512, c.Last().rekey.export, nil)
+			_, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ512, *c.Last().rekey.export, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -84,10 +84,12 @@ func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
 
 // overdue ends a circuit when what a peer must send does not come in time.
 type overdue struct {
-	mu    sync.Mutex // guards what follows; innermost
-	timer *time.Timer
-	ended bool // the circuit has closed
+	mu    sync.Mutex  // guards timer; innermost
+	timer *time.Timer // nil: nothing is due; tooLate: the circuit has closed
 }
+
+// tooLate stands in overdue for a timer that nobody may start any more.
+var tooLate = new(time.Timer)
 
 // start gives what a peer began FragmentTimeout to be finished.
 func (o *overdue) start(h *Hop, what string) { o.startFor(h, what, handshake.FragmentTimeout) }
@@ -107,7 +109,7 @@ func (o *overdue) startFor(h *Hop, what string, limit time.Duration) {
 func (o *overdue) after(h *Hop, d time.Duration, f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.ended {
+	if o.timer != tooLate {
 		o.timer = time.AfterFunc(d, panics.Contain(h.c.env.Log, nil, f))
 	}
 }
@@ -116,7 +118,11 @@ func (o *overdue) after(h *Hop, d time.Duration, f func()) {
 func (o *overdue) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.timer != nil {
+	o.stopLocked()
+}
+
+func (o *overdue) stopLocked() {
+	if o.timer != nil && o.timer != tooLate {
 		o.timer.Stop()
 		o.timer = nil
 	}
@@ -125,7 +131,7 @@ func (o *overdue) stop() {
 // end says that the circuit has closed.
 func (o *overdue) end() {
 	o.mu.Lock()
-	o.ended = true
-	o.mu.Unlock()
-	o.stop()
+	defer o.mu.Unlock()
+	o.stopLocked()
+	o.timer = tooLate
 }

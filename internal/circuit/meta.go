@@ -21,11 +21,16 @@ type reply struct {
 // replies has the goroutine that waits for a message about the circuit (stream 0)
 // from a hop. Only one may wait at a time.
 type replies struct {
-	mu    sync.Mutex
-	want  []cell.RelayCommand
-	c     chan reply
+	mu    sync.Mutex // guards what follows
+	ask   *exchange  // nil: nobody waits
 	err   error
 	takes map[cell.RelayCommand]func(cell.RelayMsg) error // see Handle
+}
+
+// exchange is what an Expectation waits for.
+type exchange struct {
+	want []cell.RelayCommand // empty: it has come
+	c    chan reply
 }
 
 // Expectation is a wait for one message on stream 0.
@@ -44,11 +49,11 @@ func (h *Hop) Expect(want ...cell.RelayCommand) (*Expectation, error) {
 	if r.err != nil {
 		return nil, fault.New(fault.Closed, "circuit: closed: %w", r.err)
 	}
-	if r.c != nil {
+	if r.ask != nil {
 		return nil, fault.New(fault.Local, "circuit: another exchange with the hop is under way")
 	}
-	r.want, r.c = want, make(chan reply, 1)
-	return &Expectation{h, r.c}, nil
+	r.ask = &exchange{want, make(chan reply, 1)}
+	return &Expectation{h, r.ask.c}, nil
 }
 
 // Wait returns the message that came. If ctx ends first, the expectation ends
@@ -68,8 +73,8 @@ func (e *Expectation) Cancel() {
 	r := &e.h.meta
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.c == e.c {
-		r.c, r.want = nil, nil
+	if r.ask != nil && r.ask.c == e.c {
+		r.ask = nil
 	}
 }
 
@@ -77,7 +82,7 @@ func (e *Expectation) Cancel() {
 func (r *replies) waitsFor(cmd cell.RelayCommand) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.want, cmd)
+	return r.ask != nil && slices.Contains(r.ask.want, cmd)
 }
 
 // take gives m to the goroutine that waits for it; it reports whether there was
@@ -85,23 +90,21 @@ func (r *replies) waitsFor(cmd cell.RelayCommand) bool {
 func (r *replies) take(m cell.RelayMsg) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.want {
-		if w == m.Cmd {
-			r.c <- reply{msg: m.Cmd, body: append([]byte(nil), m.Data...)}
-			r.want = nil // c stays until Wait: the buffer takes no second answer
-			return true
-		}
+	if r.ask == nil || !slices.Contains(r.ask.want, m.Cmd) {
+		return false
 	}
-	return false
+	r.ask.c <- reply{msg: m.Cmd, body: append([]byte(nil), m.Data...)}
+	r.ask.want = nil // ask stays until Wait: the buffer takes no second answer
+	return true
 }
 
 func (r *replies) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
-	if r.c != nil && r.want != nil {
-		r.c <- reply{err: err}
-		r.want = nil
+	if r.ask != nil && r.ask.want != nil {
+		r.ask.c <- reply{err: err}
+		r.ask.want = nil
 	}
 }
 

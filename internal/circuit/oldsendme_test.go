@@ -25,7 +25,7 @@ func TestOldClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				h := r.circuit(HopOptions{Handshake: c.hand}, nil).Last()
-				h.recv = flow.NewReceiver(1 << 30) // the test acknowledges
+				h.recv = *flow.NewReceiver(1 << 30) // the test acknowledges
 				if err := h.AcceptStream(1, deaf{}); err != nil {
 					t.Fatal(err)
 				}

@@ -322,20 +322,20 @@ func TestOnionRekeyRefused(t *testing.T) {
 			return e, ch
 		}
 		e, ch := open()
-		request(ch, ch.rekey.export, handshake.PQ512)
+		request(ch, *ch.rekey.export, handshake.PQ512)
 		r.refused("another set", e.service, "parameter set 1")
 		e, ch = open()
 		request(ch, [32]byte{1}, handshake.PQ768)
 		r.refused("another secret", e.service, "authentication failed")
 		e, ch = open()
-		request(ch, ch.rekey.export, handshake.PQ768)
-		request(ch, ch.rekey.export, handshake.PQ768)
+		request(ch, *ch.rekey.export, handshake.PQ768)
+		request(ch, *ch.rekey.export, handshake.PQ768)
 		r.refused("two", e.service, "cannot be rekeyed, or is being")
 		e, ch = open()
 		_ = ch.Send(cell.RelayRekeyConfirm, 0, make([]byte, 36))
 		r.refused("a confirmation of nothing", e.service, "REKEY_CONFIRM without REKEY_REQUEST")
 		e, ch = open()
-		request(ch, ch.rekey.export, handshake.PQ768)
+		request(ch, *ch.rekey.export, handshake.PQ768)
 		time.Sleep(OnionKEMTimeout)
 		synctest.Wait()
 		if err := e.service.Err(); !fault.Is(err, fault.Timeout) {
@@ -347,7 +347,7 @@ func TestOnionRekeyRefused(t *testing.T) {
 		ch = e.dial(t)
 		time.Sleep(onionRekeyPause)
 		synctest.Wait()
-		request(ch, ch.rekey.export, handshake.PQ768)
+		request(ch, *ch.rekey.export, handshake.PQ768)
 		r.refused("a second one", e.service, "REKEY_REQUEST that was not due")
 
 		ch, sh := r.virtually(31, nil)
@@ -365,7 +365,7 @@ func TestOnionRekeyRefused(t *testing.T) {
 		ch = e.dial(t)
 		time.Sleep(onionRekeyPause)
 		synctest.Wait()
-		st := ch.rekey.client
+		st := ch.rekey.doing.client
 		if p := ch.Protection(); p.String() != "pq768/H" || st == nil {
 			t.Errorf("protected by %v", p)
 		}
@@ -394,7 +394,7 @@ func TestOnionRekeyOfAClosedCircuit(t *testing.T) {
 		if err := ch.requestRekey(handshake.HSKEMSet, handshake.HSRekeyVerification, make(chan error, 1)); !fault.Is(err, fault.Closed) {
 			t.Errorf("a rekey of a closed circuit: %v", err)
 		}
-		if ch.rekey.client != nil {
+		if ch.rekey.doing != nil {
 			t.Error("a closed circuit has secrets of a rekey")
 		}
 	})

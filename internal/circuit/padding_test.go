@@ -50,7 +50,8 @@ func (r *rig) padded(proto string) *padded {
 		}
 	}
 	p.client.handle = note(&p.down, fromRelay)
-	p.relay.handle, p.relay.server = note(&p.up, fromClient), &serverSide{s: r.server}
+	p.relay.handle = note(&p.up, fromClient)
+	r.server.own(p.relay)
 	p.relay.earlyIn = relayEarlyBudget
 	set, err := protover.Parse(proto)
 	if err != nil {

@@ -84,9 +84,7 @@ func (c *Circuit) toPartner(cells []byte) bool {
 				return c.toJoined(o, cells)
 			}
 		}
-		select {
-		case <-c.done: // these cells crossed our DESTROY
-		default:
+		if !c.over() { // else these cells crossed our DESTROY
 			c.violation(fault.New(fault.Protocol, "a cell that no hop recognises"))
 		}
 		return false

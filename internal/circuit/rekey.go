@@ -13,22 +13,29 @@ import (
 // rekeyState is a hop's post-quantum rekey (docs/spec/pq-circuits.md, section
 // 5), of either role. The circuit's mu guards it.
 type rekeyState struct {
-	export   [32]byte // the secret from which the next rekey starts
-	exports  bool     // whether there is one
-	asked    bool     // of a relay: REQUEST has come, CONFIRM has not
+	export  *[32]byte // the secret from which the next rekey starts; nil: there is none
+	doing   *rekeying // nil: no rekey is under way
+	overdue overdue   // until the other end's next message has come, where no goroutine waits for it
+}
+
+// rekeying is a rekey under way: of a client from REQUEST to REPLY, of a relay from
+// REQUEST to CONFIRM.
+type rekeying struct {
 	set      handshake.PQSet
-	client   *handshake.RekeyState
-	server   *handshake.RekeyServerState
-	next     opener              // of a relay, in use once CONFIRM came
-	nextKeys handshake.KeyStream // the source of the next export
-	done     chan error          // of a client; receives once
-	overdue  overdue             // until the other end's next message has come, where no goroutine waits for it
+	client   *handshake.RekeyState       // nil at a relay
+	server   *handshake.RekeyServerState // nil at a client, and until REPLY is sent
+	next     opener                      // of a relay, in use once CONFIRM came
+	nextKeys handshake.KeyStream         // the source of the next export
+	done     chan error                  // of a client; receives once
 }
 
 // keep stores the secret for a later rekey from a finished handshake.
 func (r *rekeyState) keep(ks handshake.KeyStream) {
 	if e, ok := ks.(handshake.Exporter); ok {
-		r.export, r.exports = e.Export(handshake.RekeyExportLabel), true
+		if r.export == nil {
+			r.export = new([32]byte)
+		}
+		*r.export = e.Export(handshake.RekeyExportLabel)
 	}
 }
 
@@ -48,8 +55,8 @@ func (h *Hop) Rekey(ctx context.Context, set handshake.PQSet) error {
 func (h *Hop) wipeRekey() {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if h.rekey.client != nil {
-		h.rekey.client.Wipe()
+	if d := h.rekey.doing; d != nil && d.client != nil {
+		d.client.Wipe()
 	}
 }
 
@@ -66,7 +73,7 @@ func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 	select {
 	case err := <-done:
 		return err
-	case <-h.c.done:
+	case <-h.c.Done():
 		return h.c.Err()
 	case <-ctx.Done():
 		return fault.New(fault.Timeout, "no answer: %w", context.Cause(ctx))
@@ -81,15 +88,15 @@ func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) err
 	if h.c.closed { // its secrets would not be wiped
 		return fault.New(fault.Closed, "the circuit is closed")
 	}
-	if !r.exports || r.client != nil {
+	if r.export == nil || r.doing != nil {
 		return fault.New(fault.Local, "the hop was not made by ntor-v3, or is being rekeyed")
 	}
 	began := h.Now()
-	st, request, err := handshake.RekeyClient(rand.Reader, set, r.export, ver)
+	st, request, err := handshake.RekeyClient(rand.Reader, set, *r.export, ver)
 	if err != nil {
 		return err
 	}
-	r.client, r.set, r.done = st, set, done
+	r.doing = &rekeying{client: st, set: set, done: done}
 	h.spent += h.Now().Sub(began)
 	return h.sendLongLocked(cell.RelayRekeyRequest, request)
 }
@@ -101,7 +108,8 @@ func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &h.rekey
-	if r.client == nil {
+	d := r.doing
+	if d == nil || d.client == nil {
 		return fault.New(fault.Protocol, "REKEY_REPLY that nobody asked for")
 	}
 	reply, err := h.reassemble(m.Cmd, m.Data)
@@ -110,8 +118,8 @@ func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	}
 	began := h.Now()
 	r.overdue.stop()
-	confirm, ks, err := r.client.Finish(reply)
-	r.client = nil
+	confirm, ks, err := d.client.Finish(reply)
+	r.doing = nil
 	if err != nil {
 		return err
 	}
@@ -125,9 +133,9 @@ func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 		return err
 	}
 	h.seal = k.seal
-	h.info.PQ, h.info.Carriage = r.set, handshake.CarriageB
+	h.info.PQ, h.info.Carriage = d.set, handshake.CarriageB
 	r.keep(ks)
-	r.done <- nil
+	d.done <- nil
 	return nil
 }
 
@@ -149,11 +157,13 @@ func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	r := &h.rekey
-	if !r.exports || r.asked {
+	if r.export == nil || r.doing != nil {
 		return nil, fault.New(fault.Protocol, "REKEY_REQUEST on a hop that cannot be rekeyed, or is being")
 	}
 	request, err = h.reassemble(cell.RelayRekeyRequest, fragment)
-	r.asked = request != nil
+	if request != nil {
+		r.doing = new(rekeying)
+	}
 	return request, err
 }
 
@@ -169,7 +179,7 @@ func (h *Hop) answerRekey(request []byte, verifications [][]byte, limit time.Dur
 	c := h.c
 	c.mu.Lock()
 	r := &h.rekey
-	export := r.export
+	export := *r.export
 	c.mu.Unlock()
 	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, verifications, request)
 	if err != nil {
@@ -186,7 +196,7 @@ func (h *Hop) answerRekey(request []byte, verifications [][]byte, limit time.Dur
 		if c.closed {
 			return nil
 		}
-		r.server, r.next, r.nextKeys, r.set = st, k.open, ks, set
+		r.doing = &rekeying{server: st, next: k.open, nextKeys: ks, set: set}
 		r.overdue.startFor(h, cell.RelayRekeyConfirm.String(), limit)
 		if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
 			return err
@@ -203,20 +213,21 @@ func rekeyConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &h.rekey
-	if r.server == nil {
+	d := r.doing
+	if d == nil || d.server == nil {
 		return fault.New(fault.Protocol, "REKEY_CONFIRM without REKEY_REQUEST")
 	}
 	confirm, err := h.reassemble(m.Cmd, m.Data)
 	if err != nil || confirm == nil {
 		return err
 	}
-	if err := r.server.Confirm(confirm); err != nil {
+	if err := d.server.Confirm(confirm); err != nil {
 		return err
 	}
 	r.overdue.stop()
-	h.open = r.next
-	h.info.PQ, h.info.Carriage = r.set, handshake.CarriageB
-	r.keep(r.nextKeys)
-	r.server, r.next, r.nextKeys, r.asked = nil, nil, nil, false
+	h.open = d.next
+	h.info.PQ, h.info.Carriage = d.set, handshake.CarriageB
+	r.keep(d.nextKeys)
+	r.doing = nil
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func TestRekeyConfirmChecked(t *testing.T) {
 	for _, flip := range []byte{0, 1, 0x80} {
 		onRig(t, func(r *rig) {
-			export := r.circuit(congested, nil).Last().rekey.export
+			export := *r.circuit(congested, nil).Last().rekey.export
 			h := r.first().Hops()[0]
 			client, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ512, export, nil)
 			if err != nil {
@@ -33,7 +33,7 @@ func TestRekeyConfirmChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			old := h.open
-			h.rekey.server, h.rekey.next, h.rekey.nextKeys, h.rekey.set = server, k.open, ks, handshake.PQ512
+			h.rekey.doing = &rekeying{server: server, next: k.open, nextKeys: ks, set: handshake.PQ512}
 			confirm[len(confirm)-1] ^= flip
 			data := append([]byte{0, byte(len(confirm)), 0, 0}, confirm...)
 			err = rekeyConfirm(h, cell.RelayMsg{Cmd: cell.RelayRekeyConfirm, Data: data}, cell.CmdRelay)

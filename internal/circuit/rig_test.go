@@ -291,7 +291,7 @@ func (r *rig) circuitOver(link *channel.Channel, o HopOptions, take func(h *Hop,
 	var got reply
 	select {
 	case got = <-created:
-	case <-c.done:
+	case <-c.Done():
 		r.t.Fatal(c.Err())
 	}
 	hop, err := hs.finishCell(c, got)
@@ -378,9 +378,7 @@ func (r *rig) left() map[string]int {
 	}
 	accepted, _ := r.all()
 	for _, c := range accepted {
-		select {
-		case <-c.done:
-		default:
+		if !c.over() {
 			note("circuits open", 1)
 		}
 		if c.partner.Load() != nil && c.partner.Load().Queued() > 0 {
@@ -389,7 +387,7 @@ func (r *rig) left() map[string]int {
 		for _, h := range c.Hops() {
 			for _, o := range []*overdue{&h.long.overdue, &h.rekey.overdue} {
 				o.mu.Lock()
-				if o.timer != nil {
+				if o.timer != nil && o.timer != tooLate {
 					note("timers", 1)
 				}
 				o.mu.Unlock()

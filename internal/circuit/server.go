@@ -130,12 +130,10 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) { s.acce
 
 func (s *Server) accept(home *channel.Circ, cmd cell.Command, p []byte) *Circuit {
 	c := newCircuit(s.cfg.Env, fromClient)
-	c.server = &serverSide{s: s}
+	s.own(c)
 	c.earlyIn = relayEarlyBudget
 	c.setHome(home)
 	home.SetReceiver(homeSide{c})
-	s.cfg.Stats.Circuits.Add(1)
-	c.OnClose(func(error) { s.cfg.Stats.Circuits.Add(-1) })
 	form := cell.FormOf(cmd)
 	if form == nil {
 		c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "%v is obsolete", cmd))
@@ -164,6 +162,15 @@ func (s *Server) accept(home *channel.Circ, cmd cell.Command, p []byte) *Circuit
 	}
 	return c
 }
+
+// own makes c a circuit of this server's, which counts until its end.
+func (s *Server) own(c *Circuit) {
+	c.server = &serverSide{s: s}
+	s.cfg.Stats.Circuits.Add(1)
+}
+
+// disown says that a circuit has closed.
+func (s *Server) disown() { s.cfg.Stats.Circuits.Add(-1) }
 
 // enqueue queues an onionskin. It refuses one when those before it would make it
 // wait too long: the client would give up before.
@@ -215,10 +222,8 @@ func (s *Server) serve(q *onionQueue, j onionJob) {
 	start := s.cfg.Env.Now()
 	st := s.cfg.Stats
 	st.QueueNanos.Add(uint64(start.Sub(j.at)))
-	select {
-	case <-j.c.done:
+	if j.c.over() {
 		return
-	default:
 	}
 	var answer func() error
 	var err error

@@ -222,7 +222,7 @@ func (r *rig) rekey(c *Circuit, n int) {
 	r.t.Helper()
 	h := c.Last()
 	ver := handshake.PQVerification(handshake.CarriageB, r.target.Proto.Versions(handshake.ProtoName))
-	_, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ768, h.rekey.export, ver)
+	_, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ768, *h.rekey.export, ver)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -74,11 +74,11 @@ func (s *windowSender) State() State {
 // Receiver counts DATA cells from one hop and says when to send a circuit-level
 // SENDME. SENDMEs are sent at once, even if no program reads: they control the
 // circuit, and streams have limits of their own.
-type Receiver struct{ inc, left int }
+type Receiver struct{ inc, left int32 }
 
 // NewReceiver returns a receiver that acknowledges every incr cells; incr is the
 // value from the handshake, or 100 on a circuit without congestion control.
-func NewReceiver(incr int) *Receiver { return &Receiver{incr, incr} }
+func NewReceiver(incr int) *Receiver { return &Receiver{int32(incr), int32(incr)} }
 
 // Received accounts for one DATA cell; true means that a SENDME must be sent now,
 // with the layer's Tag of this cell.

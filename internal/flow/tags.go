@@ -10,9 +10,12 @@ import (
 const maxTag = 20
 
 // TagQueue holds the tags that the next SENDMEs must carry, oldest first: one tag
-// for every SENDME that its Sender waits for. The sender's window bounds it.
-type TagQueue struct {
-	ring  []tag // length is a power of two, or zero
+// for every SENDME that its Sender waits for. The sender's window bounds it. It is small
+// until the first tag, because many circuits never send so much.
+type TagQueue struct{ r *tagRing }
+
+type tagRing struct {
+	tags  []tag // length is a power of two
 	first int
 	n     int
 }
@@ -23,20 +26,29 @@ type tag struct {
 }
 
 // Len returns the number of tags in the queue.
-func (q *TagQueue) Len() int { return q.n }
+func (q *TagQueue) Len() int {
+	if q.r == nil {
+		return 0
+	}
+	return q.r.n
+}
 
 // Push appends a copy of a tag of 16 (CGO) or 20 (tor1) bytes.
 func (q *TagQueue) Push(t []byte) {
-	if q.n == len(q.ring) {
-		bigger := make([]tag, max(16, 2*len(q.ring)))
-		for i := range q.n {
-			bigger[i] = q.ring[(q.first+i)&(len(q.ring)-1)]
-		}
-		q.ring, q.first = bigger, 0
+	if q.r == nil {
+		q.r = new(tagRing)
 	}
-	e := &q.ring[(q.first+q.n)&(len(q.ring)-1)]
+	r := q.r
+	if r.n == len(r.tags) {
+		bigger := make([]tag, max(16, 2*len(r.tags)))
+		for i := range r.n {
+			bigger[i] = r.tags[(r.first+i)&(len(r.tags)-1)]
+		}
+		r.tags, r.first = bigger, 0
+	}
+	e := &r.tags[(r.first+r.n)&(len(r.tags)-1)]
 	e.n = uint8(copy(e.b[:], t))
-	q.n++
+	r.n++
 }
 
 // Check removes the oldest tag and compares it, in constant time, with the tag of
@@ -65,11 +77,12 @@ var errNoneDue = fault.New(fault.Protocol, "SENDME: none is due")
 
 // take removes and returns the oldest tag; nil: there is none.
 func (q *TagQueue) take() *tag {
-	if q.n == 0 {
+	if q.Len() == 0 {
 		return nil
 	}
-	e := &q.ring[q.first]
-	q.first = (q.first + 1) & (len(q.ring) - 1)
-	q.n--
+	r := q.r
+	e := &r.tags[r.first]
+	r.first = (r.first + 1) & (len(r.tags) - 1)
+	r.n--
 	return e
 }

@@ -37,19 +37,22 @@ func AppendFragments(dst [][]byte, msg []byte, size int) ([][]byte, error) {
 }
 
 // Reassembly puts one message together; a circuit has at most one at a time.
-// The zero value waits for a first fragment.
-type Reassembly struct {
+// The zero value waits for a first fragment; it is small, because every circuit has one.
+type Reassembly struct{ m *partial }
+
+// partial is a message of which fragments have come.
+type partial struct {
 	buf      []byte
 	total    int
 	deadline time.Time
 }
 
 // Pending reports whether a message has begun and is not complete.
-func (r *Reassembly) Pending() bool { return r.total != 0 }
+func (r *Reassembly) Pending() bool { return r.m != nil }
 
 // Expired reports whether the message's time is over: the circuit is destroyed.
 func (r *Reassembly) Expired(now time.Time) bool {
-	return r.Pending() && !now.Before(r.deadline)
+	return r.Pending() && !now.Before(r.m.deadline)
 }
 
 // Add takes one fragment. It returns the message once it is whole, and nil
@@ -62,27 +65,28 @@ func (r *Reassembly) Add(now time.Time, fragment []byte) (msg []byte, err error)
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
+	m := r.m
+	if m == nil {
+		m = &partial{total: total, deadline: now.Add(FragmentTimeout)}
+	}
 	switch {
 	case r.Expired(now):
 		return nil, fault.New(fault.Timeout, "fragment: the message began more than %v ago", FragmentTimeout)
 	case total == 0 || total > MaxFragmented:
 		return nil, fault.New(fault.Protocol, "fragment: of a message of %d bytes", total)
-	case r.Pending() && total != r.total:
-		return nil, fault.New(fault.Protocol, "fragment: of a message of %d bytes, not %d", total, r.total)
-	case off != len(r.buf):
-		return nil, fault.New(fault.Protocol, "fragment: at %d, not %d", off, len(r.buf))
+	case total != m.total:
+		return nil, fault.New(fault.Protocol, "fragment: of a message of %d bytes, not %d", total, m.total)
+	case off != len(m.buf):
+		return nil, fault.New(fault.Protocol, "fragment: at %d, not %d", off, len(m.buf))
 	case off+len(part) > total:
 		return nil, fault.New(fault.Protocol, "fragment: ends at %d, beyond %d", off+len(part), total)
 	case off+len(part) < total && len(part) < minFragment:
 		return nil, fault.New(fault.Protocol, "fragment: %d bytes, fewer than %d", len(part), minFragment)
 	}
-	if !r.Pending() {
-		r.total, r.deadline = total, now.Add(FragmentTimeout)
-	}
-	if r.buf = append(r.buf, part...); len(r.buf) < total {
+	if m.buf = append(m.buf, part...); len(m.buf) < total {
+		r.m = m
 		return nil, nil
 	}
-	msg = r.buf
-	*r = Reassembly{}
-	return msg, nil
+	r.m = nil
+	return m.buf, nil
 }

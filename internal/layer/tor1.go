@@ -9,6 +9,7 @@ import (
 	"encoding"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -53,28 +54,31 @@ func newLibraryStream(key []byte) (payloadStream, error) {
 // (5 ns) only to revert a message that seemed to be recognised but was not.
 type tor1 struct {
 	stream payloadStream
-	digest hash.Hash
-	saver  encoding.BinaryAppender
-	loader encoding.BinaryUnmarshaler
-	saved  []byte // made by the first message that may be for this end
+	digest savedHash
 	sum    [32]byte
 }
+
+// savedHash is a hash that can save its state.
+type savedHash interface {
+	hash.Hash
+	encoding.BinaryAppender
+	encoding.BinaryUnmarshaler
+}
+
+// states have room for a saved state, for a moment: a circuit at rest holds none.
+var states = sync.Pool{New: func() any { return new([]byte) }}
 
 func newTor1(newHash func() hash.Hash, seed, key []byte) (*tor1, error) {
 	stream, err := newStream(key)
 	if err != nil {
 		return nil, err
 	}
-	h := newHash()
-	t := &tor1{stream: stream, digest: h}
-	var okSave, okLoad bool
-	t.saver, okSave = h.(encoding.BinaryAppender)
-	t.loader, okLoad = h.(encoding.BinaryUnmarshaler)
-	if !okSave || !okLoad {
+	h, ok := newHash().(savedHash)
+	if !ok {
 		return nil, fault.New(fault.Local, "tor1: the hash cannot save its state")
 	}
 	h.Write(seed)
-	return t, nil
+	return &tor1{stream: stream, digest: h}, nil
 }
 
 // Originate seals a message of this end for the other end of the hop.
@@ -99,8 +103,10 @@ func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
 	if p[recognizedOff]|p[recognizedOff+1] != 0 {
 		return false
 	}
+	saved := states.Get().(*[]byte)
+	defer states.Put(saved)
 	var err error
-	if t.saved, err = t.saver.AppendBinary(t.saved[:0]); err != nil {
+	if *saved, err = t.digest.AppendBinary((*saved)[:0]); err != nil {
 		return false
 	}
 	claimed := [digestLen]byte(p[digestOff:])
@@ -116,7 +122,7 @@ func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
 		return true
 	}
 	t.sum = sum
-	if err := t.loader.UnmarshalBinary(t.saved); err != nil {
+	if err := t.digest.UnmarshalBinary(*saved); err != nil {
 		panic(err) // impossible: this code wrote the state
 	}
 	return false
