@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 // peer is the relay under load.
@@ -23,7 +24,11 @@ type peer struct {
 	name string
 	pid  int
 	or   netip.AddrPort
+	dir  netip.AddrPort // of an authority
 	id   ident.RelayID
+
+	ntor  ident.X25519Key // learned from its descriptor, for circuits that lead on to it
+	proto protover.Set
 }
 
 var errOver = fault.New(fault.Closed, "the load is over")

@@ -33,21 +33,22 @@ type Report struct {
 	Links, Circuits int
 	Idle            time.Duration
 	Relays          []Measured
+	Parts           []Part // the other loads
 }
 
-// row is one line of the table: what is measured, and how.
-type row struct {
+// line is one line of the table: what is measured, and how.
+type line struct {
 	what string
 	of   func(*Measured) float64
 }
 
 // rows are the lines of the table.
-func (r *Report) rows() []row {
+func (r *Report) rows() []line {
 	perLink := func(m *Measured) float64 { return float64(m.WithLinks.RSS-m.Base.RSS) / float64(r.Links) / 1000 }
 	perCircuit := func(m *Measured) float64 {
 		return float64(m.Whole.RSS-m.WithLinks.RSS) / float64(max(1, r.Circuits)) / 1000
 	}
-	return []row{
+	return []line{
 		{"RSS before, MB", func(m *Measured) float64 { return float64(m.Base.RSS) / 1e6 }},
 		{"a link's memory, kB", perLink},
 		{"a circuit's memory, kB", perCircuit},
@@ -81,5 +82,14 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return fault.Wrap(fault.Local, t.Flush())
+	if err := t.Flush(); err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	for i := range r.Parts {
+		fmt.Fprintln(w)
+		if err := r.Parts[i].writeTable(w); err != nil {
+			return err
+		}
+	}
+	return nil
 }

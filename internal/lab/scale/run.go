@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/madenet"
 	"github.com/chivenet/chive/internal/lab/proc"
 )
 
@@ -20,28 +21,92 @@ import (
 const (
 	nickname = "chivescale"
 	torRelay = "relay0"
+
+	chiveName, torName = "Chive", "C tor"
 )
 
-// Run measures both relays.
+// Run measures everything that the plan has.
 func Run(ctx context.Context, p Plan) (*Report, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	s := &site{plan: &p}
-	defer s.close()
-	peers, err := s.start(ctx)
+	made, err := p.make(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return run(ctx, p, made)
+}
+
+// make makes the network for caches and authorities; nil if the plan has none.
+func (p *Plan) make(ctx context.Context) (*madenet.Net, error) {
+	if p.Relays == 0 {
+		return nil, nil
+	}
+	p.Progress(fmt.Sprintf("making a network of %d relays", p.Relays))
+	return madenet.New(ctx, madenet.Options{Relays: p.Relays, Hours: p.Hours, Now: time.Now()})
+}
+
+// run measures one size. A report with an error is not whole.
+func run(ctx context.Context, p Plan, made *madenet.Net) (*Report, error) {
 	r := &Report{Links: p.Links, Circuits: p.Circuits, Idle: p.Idle}
-	for _, to := range peers {
-		m, err := measure(ctx, &p, to)
+	if made != nil {
+		part, err := caches(ctx, &p, made)
 		if err != nil {
-			return nil, fault.New(fault.Local, "%s: %w", to.name, err)
+			return nil, err
+		}
+		r.Parts = append(r.Parts, part)
+	}
+	err := p.inNetwork(ctx, func(_ *site, peers []peer) error { return r.links(ctx, &p, peers) })
+	if err != nil {
+		return nil, err
+	}
+	if p.Onions == 0 && made == nil {
+		return r, nil
+	}
+	// In new processes: what a relay has had of memory for links, it has not given back yet.
+	return r, p.inNetwork(ctx, func(s *site, peers []peer) error {
+		if p.Onions > 0 {
+			part, err := onionDirs(ctx, &p, peers)
+			if err != nil {
+				return err
+			}
+			r.Parts = append(r.Parts, part)
+		}
+		if made == nil {
+			return nil
+		}
+		part, err := s.authorities(ctx, made)
+		r.Parts = append(r.Parts, part)
+		return err
+	})
+}
+
+// inNetwork starts a network for f, and ends it.
+func (p *Plan) inNetwork(ctx context.Context, f func(s *site, peers []peer) error) error {
+	s := &site{plan: p}
+	defer s.close()
+	peers, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	return f(s, peers)
+}
+
+// links loads both relays with links and circuits, and then once more with hostile askers beside.
+func (r *Report) links(ctx context.Context, p *Plan, peers []peer) error {
+	for _, to := range peers {
+		m, err := measure(ctx, p, to)
+		if err != nil {
+			return fault.New(fault.Local, "%s: %w", to.name, err)
 		}
 		r.Relays = append(r.Relays, m)
 	}
-	return r, nil
+	if p.Hostile == 0 {
+		return nil
+	}
+	part, err := r.beside(ctx, p, peers)
+	r.Parts = append(r.Parts, part)
+	return err
 }
 
 // measure loads one relay.
@@ -85,6 +150,26 @@ func measure(ctx context.Context, p *Plan, to peer) (m Measured, err error) {
 	return m, err
 }
 
+// beside loads both relays again, with hostile askers beside the honest ones.
+func (r *Report) beside(ctx context.Context, p *Plan, peers []peer) (Part, error) {
+	var all []*figures
+	for _, to := range peers {
+		f := &figures{name: to.name}
+		end := p.hostile(ctx, to, p.Links, f, unread, endless)
+		m, err := measure(ctx, p, to)
+		end()
+		if err != nil {
+			return Part{}, fault.New(fault.Local, "%s: %w", to.name, err)
+		}
+		f.must(besideHostile+"circuits refused", m.Refused, 0)
+		f.must(besideHostile+"links closed by the relay", m.LinksClosed, 0)
+		f.must(besideHostile+"circuits closed by the relay", m.CircuitsClosed, 0)
+		f.add(besideHostile+"RSS with all, MB", float64(m.Whole.RSS)/1e6)
+		all = append(all, f)
+	}
+	return join(fmt.Sprintf("%d links, %d circuits", p.Links, p.Circuits), all...), nil
+}
+
 // rest watches a relay for some time, in which nobody asks anything of it.
 func rest(ctx context.Context, to peer, d time.Duration) (a AtRest, err error) {
 	before, err := proc.Of(to.pid)
@@ -125,7 +210,13 @@ func (s *site) start(ctx context.Context) (peers []peer, err error) {
 		return nil, err
 	}
 	n := s.tor.Node(torRelay)
-	return []peer{{name: "C tor", pid: n.PID(), or: n.OR, id: n.ID}, s.chive}, nil
+	peers = []peer{{name: torName, pid: n.PID(), or: n.OR, id: n.ID}, s.chive}
+	for i := range peers {
+		if err := peers[i].learn(ctx, s.tor.Node("auth0").DirPort); err != nil {
+			return nil, err
+		}
+	}
+	return peers, nil
 }
 
 // guest starts Chive's relay.
@@ -134,25 +225,34 @@ func (s *site) guest(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, erro
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"relay", "--network", file, "--data-dir", filepath.Join(s.dir, "relay"), "--nickname", nickname,
-		"--orport", "127.0.0.1:0", "--assume-reachable", "--shutdown-wait", "-1s"}, s.plan.RelayFlags...)
-	kid, said, err := child.Start(ctx, s.plan.Log, s.plan.Program, args...)
+	s.kid, s.chive, err = startRelay(ctx, s.plan, file, filepath.Join(s.dir, "relay"))
 	if err != nil {
 		return nil, err
 	}
-	s.kid = kid
-	s.chive = peer{name: "Chive", pid: kid.PID()}
+	return []ctor.Guest{{Nickname: nickname, RSA: s.chive.id.RSA}}, nil
+}
+
+// startRelay runs a relay of Chive's. If it returns an error, there may be a process nevertheless.
+func startRelay(ctx context.Context, p *Plan, network, dataDir string) (kid *child.Process, to peer, err error) {
+	to.name = chiveName
+	args := append([]string{"relay", "--network", network, "--data-dir", dataDir, "--nickname", nickname,
+		"--orport", "127.0.0.1:0", "--assume-reachable", "--shutdown-wait", "-1s"}, p.RelayFlags...)
+	kid, said, err := child.Start(ctx, p.Log, p.Program, args...)
+	if err != nil {
+		return kid, to, err
+	}
+	to.pid = kid.PID()
 	rsa, ed, _ := strings.Cut(said["fingerprint"], " ")
-	if s.chive.id.RSA, err = ident.ParseRSAID(rsa); err == nil {
-		s.chive.id.Ed, err = ident.ParseEd25519ID(ed)
+	if to.id.RSA, err = ident.ParseRSAID(rsa); err == nil {
+		to.id.Ed, err = ident.ParseEd25519ID(ed)
 	}
 	if err == nil {
-		s.chive.or, err = netip.ParseAddrPort(said["orport"])
+		to.or, err = netip.ParseAddrPort(said["orport"])
 	}
 	if err != nil {
-		return nil, fault.New(fault.Local, "chive relay says %q: %w", said, err)
+		return kid, to, fault.New(fault.Local, "chive relay says %q: %w", said, err)
 	}
-	return []ctor.Guest{{Nickname: nickname, RSA: s.chive.id.RSA}}, nil
+	return kid, to, nil
 }
 
 func (s *site) close() {

@@ -14,7 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/labtest"
 )
 
-// TestRun loads both relays with next to nothing: each figure is there, and what is opened stays open.
+// TestRun loads both programs with next to nothing, alone and with hostile askers beside: each figure is there, what is opened stays
+// open, and whoever is honest gets all.
 func TestRun(t *testing.T) {
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
@@ -26,7 +27,7 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	r, err := Run(ctx, Plan{Links: 20, Circuits: 50, Idle: time.Second, Settle: time.Second, Program: bin, Log: t.Output(), Progress: func(s string) { t.Log(s) }})
+	r, err := Run(ctx, Plan{Links: 20, Circuits: 50, Onions: 5, Relays: 40, Hours: 2, Bootstraps: 3, Hostile: 1, Idle: time.Second, Settle: time.Second, Program: bin, Log: t.Output(), Progress: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +39,114 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+	checkParts(t, r)
+}
+
+func checkParts(t *testing.T, r *Report) {
+	t.Helper()
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+	want := map[string]float64{
+		"bootstraps served": 3, "microdescriptors served": 120, "diffs served": 2, "circuits refused": 0, "links closed by the relay": 0,
+		"circuits closed by the relay": 0, "descriptors taken": -1, "descriptors that can be fetched": 5, "descriptors kept": 40, "what these asked for": -1,
+	}
+	seen := map[string]int{}
+	for _, p := range r.Parts {
+		t.Log(p.Title)
+		for _, f := range p.Figures {
+			what := strings.TrimPrefix(f.What, besideHostile)
+			if what == "what these asked for" && (len(f.Values) != 2 || f.Values[0] < 1 || f.Values[1] < 1) {
+				t.Errorf("%s: hostile askers did nothing: %v", p.Title, f.Values)
+			}
+			if what != f.What {
+				seen[what]++
+			}
+			v, known := want[what]
+			if len(f.Values) != 2 || f.Values[0] < 0 && known || known && v >= 0 && (f.Values[0] != v || f.Values[1] != v) {
+				t.Errorf("%s: %s: %v, not %v", p.Title, f.What, f.Values, v)
+			}
+		}
+	}
+	for what := range want {
+		if n := seen[what]; n == 0 && what != "diffs served" {
+			t.Errorf("%s: not measured beside hostile askers", what)
+		}
+	}
+}
+
+// TestGrowthTable: each program and figure has a line, with a column for each size.
+func TestGrowthTable(t *testing.T) {
+	links := func(n int) *Report {
+		m := Measured{Name: chiveName, WithLinks: AtRest{RSS: int64(n) * 2000}}
+		return &Report{Links: n, Relays: []Measured{m}}
+	}
+	relays := func(v float64, kept int) *Report {
+		f := &figures{name: chiveName}
+		f.add("RSS, MB", v)
+		f.must("kept", kept, 5)
+		return &Report{Parts: []Part{join("a cache: of some size", f)}}
+	}
+	g := &Growth{Links: []*Report{links(10), links(30)}, Relays: []*Report{relays(3, 5), relays(4, 5)}, Sizes: Sizes{Links: []int{10, 30}, Relays: []int{100, 200}}}
+	if err := g.Err(); err != nil {
+		t.Error(err)
+	}
+	var b strings.Builder
+	if err := g.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for l := range strings.Lines(b.String()) {
+		lines = append(lines, strings.Join(strings.Fields(l), " "))
+	}
+	all := strings.Join(lines, "\n") + "\n"
+	for _, want := range []string{"links, with 16 circuits each 10 30\n", "Chive: a link's memory, kB 2 2\n", "relays of the network 100 200\n", "a cache, Chive: RSS, MB 3 4\n"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	g.Relays[1] = relays(4, 4)
+	if g.Err() == nil {
+		t.Error("what one size lost is no error")
+	}
+	for _, s := range []Sizes{{}, {Links: []int{0}, Relays: []int{0}}, {Links: []int{maxLinks + 1}}, {Relays: []int{19}}} {
+		if _, err := Grow(t.Context(), Plan{Idle: time.Second, Settle: time.Second}, s); !fault.Is(err, fault.Config) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+// TestWrong: what Chive has lost is an error, what another program has lost is none.
+func TestWrong(t *testing.T) {
+	part := func(tor, chive int) Part {
+		a, b := &figures{name: torName}, &figures{name: chiveName}
+		a.must("kept", tor, 5)
+		b.must("kept", chive, 5)
+		return join("a part", a, b)
+	}
+	for _, c := range []struct {
+		r    Report
+		want string
+	}{
+		{Report{Parts: []Part{part(4, 5)}, Relays: []Measured{{Name: torName, Refused: 1}, {Name: chiveName}}}, ""},
+		{Report{Parts: []Part{part(5, 4)}}, "Chive: kept: 4, not 5"},
+		{Report{Relays: []Measured{{Name: chiveName, Refused: 1}}}, "circuits refused"},
+		{Report{Relays: []Measured{{Name: chiveName, LinksClosed: 1}}}, "links closed"},
+		{Report{Relays: []Measured{{Name: chiveName, CircuitsClosed: 1}}}, "circuits closed"},
+	} {
+		err := c.r.Err()
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !fault.Is(err, fault.Resource)) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	var b strings.Builder
+	r := Report{Parts: []Part{part(4, 2)}}
+	if err := r.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(b.String()), " "); !strings.HasSuffix(got, "a part C tor Chive ratio kept 4 2 0.50") {
+		t.Error(got)
+	}
 }
 
 func TestCheck(t *testing.T) {
@@ -46,12 +155,18 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Plan){
-		"links: ":         func(p *Plan) { p.Links = 0 },
-		"links: 1 to":     func(p *Plan) { p.Links = maxLinks + 1 },
-		"circuits: ":      func(p *Plan) { p.Circuits = -1 },
-		"circuits: 0 to":  func(p *Plan) { p.Circuits = maxCircuits + 1 },
-		"must be watched": func(p *Plan) { p.Idle = time.Millisecond },
-		"and rest for":    func(p *Plan) { p.Settle = 0 },
+		"links: ":          func(p *Plan) { p.Links = 0 },
+		"links: 1 to":      func(p *Plan) { p.Links = maxLinks + 1 },
+		"circuits: ":       func(p *Plan) { p.Circuits = -1 },
+		"circuits: 0 to":   func(p *Plan) { p.Circuits = maxCircuits + 1 },
+		"onion services: ": func(p *Plan) { p.Onions = maxOnions + 1 },
+		"relays: 20":       func(p *Plan) { p.Relays = 19 },
+		"relays: ":         func(p *Plan) { p.Relays = maxRelays + 1 },
+		"hours: ":          func(p *Plan) { p.Hours = maxHours + 1 },
+		"bootstraps: ":     func(p *Plan) { p.Bootstraps = -1 },
+		"hostile askers: ": func(p *Plan) { p.Hostile = 101 },
+		"must be watched":  func(p *Plan) { p.Idle = time.Millisecond },
+		"and rest for":     func(p *Plan) { p.Settle = 0 },
 	} {
 		p := good
 		change(&p)
