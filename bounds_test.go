@@ -71,7 +71,7 @@ var boundTests = map[string]string{
 	"socks/room.go":      "TestSilentMakeRoom TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",
 	"socks/ration.go":    "TestFailuresAreRationed",
-	"socks/virtual.go":   "TestVirtualBound",
+	"socks/virtual.go":   "TestVirtualBound TestVirtualAddressesRest",
 	"site/crowd.go":      "TestSlowReaders TestOneClient",
 	"site/server.go":     "TestHeaderTime",
 	"localhttp/crowd.go": "TestCrowd",
