@@ -74,6 +74,7 @@ var boundTests = map[string]string{
 	"socks/virtual.go":   "TestVirtualBound TestVirtualAddressesRest",
 	"site/crowd.go":      "TestSlowReaders TestOneClient",
 	"site/server.go":     "TestHeaderTime",
+	"site/list.go":       "TestListsOnce TestListersWait TestListIsBounded",
 	"localhttp/crowd.go": "TestCrowd",
 
 	"userstack/stack_linux.go": "TestBound",

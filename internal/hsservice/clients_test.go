@@ -151,7 +151,7 @@ func TestClientsAtOnce(t *testing.T) {
 		wg.Wait()
 		return errs
 	}
-	for round := range 40 {
+	for round := range 12 {
 		given := [2]string{}
 		errs := both(func(i int) error {
 			_, err := AddClient(dir, "new", "", func(private string) error { given[i] = private; return nil })
