@@ -68,7 +68,7 @@ var boundTests = map[string]string{
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
-	"socks/room.go":      "TestSilentMakeRoom TestConnectionLimit",
+	"socks/room.go":      "TestSilentMakeRoom TestQuietMakeRoom TestQuietOnes TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",
 	"socks/ration.go":    "TestFailuresAreRationed",
 	"socks/virtual.go":   "TestVirtualBound TestVirtualAddressesRest",

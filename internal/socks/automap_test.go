@@ -239,7 +239,7 @@ func TestVirtualAddressesRest(t *testing.T) {
 			if _, err := v.addr("new.example"); err == nil {
 				t.Error("addresses rest too short a time")
 			}
-			time.Sleep(1)
+			time.Sleep(1 * time.Nanosecond)
 			given(t, v, "new.example")
 			time.Sleep(restTime)
 			given(t, v, "newer.example")
