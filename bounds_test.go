@@ -68,12 +68,13 @@ var boundTests = map[string]string{
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
-	"socks/room.go":      "TestSilentMakeRoom TestConnectionLimit",
+	"socks/room.go":      "TestSilentMakeRoom TestQuietMakeRoom TestQuietOnes TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",
 	"socks/ration.go":    "TestFailuresAreRationed",
-	"socks/virtual.go":   "TestVirtualBound",
+	"socks/virtual.go":   "TestVirtualBound TestVirtualAddressesRest",
 	"site/crowd.go":      "TestSlowReaders TestOneClient",
 	"site/server.go":     "TestHeaderTime",
+	"site/list.go":       "TestListsOnce TestListersWait TestListIsBounded",
 	"localhttp/crowd.go": "TestCrowd",
 
 	"userstack/stack_linux.go": "TestBound",

@@ -21,7 +21,8 @@ import (
 // It keeps idle connections for later requests to the same host, for 90 seconds,
 // so use one HTTP client for a whole activity. Requests with different keys of
 // WithIsolation share no connection, nor do those with different WithExitCountry or
-// WithIPFamily, and NewIdentity closes the idle ones. Its
+// WithIPFamily, and NewIdentity closes the idle ones; redirects of requests that began before it
+// share none. Its
 // Transport is no *http.Transport: in a transport of your own, which knows no
 // keys, set DialContext, and have one transport for each key.
 func (c *Client) HTTPClient() *http.Client {
@@ -49,8 +50,9 @@ type httpTransport struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	key  func(context.Context) httpKey
 
-	mu    sync.Mutex
-	pools []*httpPool // guarded by mu: the first was used least recently
+	mu      sync.Mutex
+	pools   []*httpPool // guarded by mu: the first was used least recently
+	renewed uint64      // guarded by mu: how often
 }
 
 // httpKey says which requests may share a connection: more may share a circuit.
@@ -67,6 +69,37 @@ type httpPool struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	at := epoch{t, t.now()}
+	if r.Response != nil && r.Response.Request != nil {
+		if began, ok := r.Response.Request.Context().Value(epochKey{}).(epoch); ok && began.of == t && began.number != at.number {
+			// A server sends on a request that began before the new identity. Where it goes can name the old
+			// identity, so that nothing may share a circuit with it.
+			at, r = began, r.WithContext(WithIsolateEveryStream(r.Context()))
+		}
+	}
+	resp, err := t.send(r)
+	if err == nil && resp.Request != nil {
+		resp.Request = resp.Request.WithContext(context.WithValue(resp.Request.Context(), epochKey{}, at))
+	}
+	return resp, err
+}
+
+// epoch says between which new identities a request of a transport began, before all redirects.
+type epoch struct {
+	of     *httpTransport
+	number uint64
+}
+
+type epochKey struct{}
+
+// now returns the number of new identities until now.
+func (t *httpTransport) now() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.renewed
+}
+
+func (t *httpTransport) send(r *http.Request) (*http.Response, error) {
 	k := t.key(r.Context())
 	if k.Stream != 0 { // nothing else will have this key
 		alone := t.transport()
@@ -85,6 +118,7 @@ func (t *httpTransport) renew() {
 	t.mu.Lock()
 	old := t.pools
 	t.pools = nil
+	t.renewed++
 	t.mu.Unlock()
 	closeIdle(old)
 }

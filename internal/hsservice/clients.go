@@ -70,6 +70,11 @@ func AddClient(dir, name, public string, give func(private string) error) (path 
 	if err != nil {
 		return "", err
 	}
+	unlock, err := lockClients(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	if err := absent(path); err != nil {
 		return "", err
 	}
@@ -161,6 +166,11 @@ func RemoveClient(dir, name string, public bool) (path string, err error) {
 	if path, err = clientFile(dir, name); err != nil {
 		return "", err
 	}
+	unlock, err := lockClients(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	if _, err := os.Lstat(path); err != nil {
 		return "", fault.New(fault.Config, "there is no client %s of the service in %s: %w", name, dir, fault.Why(err))
 	}

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -135,6 +137,56 @@ func TestListClients(t *testing.T) {
 	}
 	if _, err := ListClients(filepath.Join(dir, "none")); !fault.Is(err, fault.Config) {
 		t.Error("no directory:", err)
+	}
+}
+
+// TestClientsAtOnce: commands at the same time remove no last client, and replace no other's file.
+func TestClientsAtOnce(t *testing.T) {
+	dir := newService(t)
+	both := func(f func(i int) error) (errs [2]error) {
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = f(i) })
+		}
+		wg.Wait()
+		return errs
+	}
+	for round := range 12 {
+		given := [2]string{}
+		errs := both(func(i int) error {
+			_, err := AddClient(dir, "new", "", func(private string) error { given[i] = private; return nil })
+			return err
+		})
+		if (errs[0] == nil) == (errs[1] == nil) || (given[0] == "") == (given[1] == "") {
+			t.Fatalf("round %d: two clients of one name: %v", round, errs)
+		}
+		if _, err := AddClient(dir, "other", "", nobody); err != nil {
+			t.Fatal(err)
+		}
+		errs = both(func(i int) error {
+			_, err := RemoveClient(dir, []string{"new", "other"}[i], false)
+			return err
+		})
+		all, err := ListClients(dir)
+		if err != nil || len(all) != 1 || (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %d clients are left: %v, %v", round, len(all), errs, err)
+		}
+		if _, err := RemoveClient(dir, all[0].Name, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock, err := lockClients(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := AddClient(dir, "late", "", nobody); !fault.Is(err, fault.Local) {
+			t.Errorf("while another command has the lock: %v", err)
+		}
+	})
+	unlock()
+	if _, err := AddClient(dir, "late", "", nobody); err != nil {
+		t.Errorf("after the other command: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ package inherit
 import (
 	"net"
 	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +60,12 @@ func duplicate(c syscall.Conn) (fd int, open bool, err error) {
 
 func closeFD(fd int) { unix.Close(fd) }
 
+// deaf are the signals that a program ignores until it listens to them. What a program listens to ends its successor otherwise,
+// as long as that is starting, and so all ports. This program needs them no more: it ends if it cannot start the other one.
+var deaf = []os.Signal{syscall.SIGHUP, syscall.SIGUSR2}
+
 func (k *Kept) exec(path string, args, env []string) error {
+	signal.Ignore(deaf...)
 	syscall.ForkLock.RLock() // no program that is started meanwhile gets the ports
 	defer syscall.ForkLock.RUnlock()
 	for _, p := range k.ports {

@@ -33,6 +33,7 @@ type job struct {
 	Ports []port
 	Env   []string // set with its own number for $$
 	Next  *job     // of the successor, which keeps the ports
+	Shell string   // what a shell does in the successor's place
 }
 
 // outcome is what a child tells.
@@ -131,7 +132,7 @@ func (j *job) run() {
 	}
 	var b [1]byte
 	os.Stdin.Read(b[:]) // until the test has looked
-	if j.Next == nil {
+	if j.Next == nil && j.Shell == "" {
 		for _, l := range local {
 			l.Close()
 		}
@@ -147,6 +148,9 @@ func (j *job) run() {
 		} else {
 			o.conn.(socket).Close()
 		}
+	}
+	if j.Shell != "" {
+		panic(k.Exec("/bin/sh", []string{"sh", "-c", j.Shell}))
 	}
 	next, err := json.Marshal(j.Next)
 	if err != nil {
@@ -448,6 +452,22 @@ func TestSuccession(t *testing.T) {
 	}
 	if _, err := os.Lstat(socket); err != nil {
 		t.Error("the socket of systemd has gone:", err)
+	}
+}
+
+// TestSignalsMeanwhile: signals for the program, other than those that end it, do nothing to a successor that does not listen to
+// them yet: they came a moment too late for the program before it.
+func TestSignalsMeanwhile(t *testing.T) {
+	const text = `{"Log":"it goes on"}`
+	c := begin(t, job{Ports: []port{{"tcp", "127.0.0.1:0"}}, Shell: "kill -HUP $$; kill -USR2 $$; echo '" + text + "'; kill -TERM $$; echo '" + text + "'"})
+	c.hear()
+	c.next()
+	if out := c.hear(); out.Log != "it goes on" {
+		t.Errorf("%+v", out)
+	}
+	var status *exec.ExitError
+	if err := c.end(); !errors.As(err, &status) || status.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Error("SIGTERM:", err)
 	}
 }
 

@@ -41,8 +41,11 @@ func (f *folder) itsOwn(name string) bool {
 	return true
 }
 
-// stands reports whether a name is among the first ones of a directory.
+// stands reports whether a name is among the first ones of a directory. It reads the directory only if there is such a file at all.
 func (f *folder) stands(dir, part string) bool {
+	if _, err := f.root.Lstat(path.Join(dir, part)); err != nil {
+		return false
+	}
 	d, err := f.root.OpenFile(dir, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return false

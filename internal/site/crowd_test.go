@@ -149,41 +149,67 @@ func TestReaderGoesOn(t *testing.T) {
 	}
 }
 
-// TestListsOnce: however many clients a list is sent to, there is one copy of it; another one when the
-// directory has changed; and none when all have it.
+// TestListsOnce: however many clients a list is sent to, there is one copy of it, and for a while it is not made again;
+// then there is another one if the directory has changed; and few are kept that nobody reads.
 func TestListsOnce(t *testing.T) {
-	dir := tree(t)
-	s := open(t, dir, Options{List: true})
-	f := s.use()
-	defer f.release()
-	var all []*list
-	take := func() *list {
-		l, err := f.list(t.Context(), "list")
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		dir := tree(t)
+		s := open(t, dir, Options{List: true})
+		f := s.use()
+		defer f.release()
+		take := func(name string) *list {
+			l, err := f.list(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		first := take("list")
+		all := []*list{first}
+		more := func(want *list, why string) {
+			for range 100 {
+				l := take("list")
+				if all = append(all, l); l != want {
+					t.Fatal(why)
+				}
+			}
+		}
+		more(first, "a second copy")
+		time.Sleep(listAge)
+		more(first, "a second copy of what has not changed")
+		if err := os.WriteFile(filepath.Join(dir, "list", "new"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, l)
-		return l
-	}
-	first := take()
-	for range 100 {
-		if take() != first {
-			t.Fatal("a second copy")
+		time.Sleep(listAge - 1)
+		more(first, "it was made again too early")
+		time.Sleep(1 * time.Nanosecond)
+		second := take("list")
+		if all = append(all, second); second == first || !bytes.Contains(second.html, []byte("new")) {
+			t.Error("the list after a change is not the directory's")
 		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "list", "new"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	second := take()
-	if second == first || !bytes.Contains(second.html, []byte("new")) || take() != second {
-		t.Error("the list after a change is not the directory's")
-	}
-	for _, l := range all {
-		f.lists.release("list", l)
-	}
-	if n := len(f.lists.sent); n != 0 {
-		t.Errorf("%d lists are kept for nobody", n)
-	}
+		more(second, "a second copy of the second")
+		for _, l := range all {
+			f.lists.release(l, time.Now())
+		}
+		if len(f.lists.sent) != 1 {
+			t.Errorf("%d lists are kept", len(f.lists.sent))
+		}
+		for i := range maxKept + 3 {
+			name := fmt.Sprint("list/deep/", i)
+			if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			f.lists.release(take(name), time.Now())
+		}
+		if len(f.lists.sent) != maxKept {
+			t.Errorf("%d lists are kept", len(f.lists.sent))
+		}
+		time.Sleep(listAge)
+		f.lists.release(take("list"), time.Now())
+		if len(f.lists.sent) != 1 {
+			t.Errorf("%d lists are kept, and are too old", len(f.lists.sent))
+		}
+	})
 }
 
 // TestListersWait: few lists are made at a time, and who waits for a place and leaves has none.
@@ -204,7 +230,7 @@ func TestListersWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.lists.release("list", one)
+	f.lists.release(one, time.Now())
 }
 
 // TestListIsBounded: long names make a list shorter, not larger.

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Bounds of the list of a directory.
@@ -20,8 +22,15 @@ const (
 	maxList   = 1 << 20 // bytes, and one name more
 )
 
-// listers is how many lists are made at a time.
-const listers = 4
+const (
+	// listers is how many lists are made at a time. One of a large directory takes tens of milliseconds of a processor, and clients
+	// can ask for hundreds with one cell.
+	listers = 1
+	// listAge is how old a list may be. So clients who ask for one again and again cost little.
+	listAge = 2 * time.Second
+	// maxKept is how many lists are kept that are being sent to nobody.
+	maxKept = 8
+)
 
 // lists keeps one copy of each list, for all clients to whom it is being sent: they may read as slowly as they
 // like, and then hold no more than one that reads fast.
@@ -29,18 +38,31 @@ type lists struct {
 	making chan struct{} // a place for each list that is being made
 
 	mu   sync.Mutex
-	sent map[string]*list // by directory, guarded by mu
+	sent map[string]*list // by directory, guarded by mu: the newest
 }
 
 // list is what was sent last of a directory.
 type list struct {
 	html  []byte
-	users int // guarded by mu of lists
+	users int       // guarded by mu of lists
+	made  time.Time // guarded by mu of lists
+}
+
+// fresh returns the list of a directory if there is one that is new enough, for the caller to release; nil: there is none.
+func (l *lists) fresh(name string, now time.Time) *list {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have := l.sent[name]
+	if have == nil || now.Sub(have.made) >= listAge {
+		return nil
+	}
+	have.users++
+	return have
 }
 
 // use returns the list of a directory, for the caller to release: html, or what it has already if that is the
 // same.
-func (l *lists) use(name string, html []byte) *list {
+func (l *lists) use(name string, html []byte, now time.Time) *list {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	have := l.sent[name]
@@ -49,15 +71,34 @@ func (l *lists) use(name string, html []byte) *list {
 		l.sent[name] = have
 	}
 	have.users++
+	have.made = now
 	return have
 }
 
-func (l *lists) release(name string, one *list) {
+func (l *lists) release(one *list, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if one.users--; one.users == 0 && l.sent[name] == one {
-		delete(l.sent, name)
+	one.users--
+	for l.spareLocked(now) {
 	}
+}
+
+// spareLocked forgets the oldest list that is being sent to nobody, if it is too old or one too many.
+func (l *lists) spareLocked(now time.Time) bool {
+	oldest, idle := "", 0
+	for name, one := range l.sent {
+		if one.users > 0 {
+			continue
+		}
+		if idle++; idle == 1 || one.made.Before(l.sent[oldest].made) {
+			oldest = name
+		}
+	}
+	if idle == 0 || idle <= maxKept && now.Sub(l.sent[oldest].made) < listAge {
+		return false
+	}
+	delete(l.sent, oldest)
+	return true
 }
 
 // serveList answers with the names of a directory's files and directories, and nothing else of
@@ -68,24 +109,30 @@ func (f *folder) serveList(w http.ResponseWriter, r *http.Request, name string) 
 		refuse(w, statusOf(err))
 		return
 	}
-	defer f.lists.release(name, one)
+	defer func() { f.lists.release(one, time.Now()) }()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(one.html) // an error means that the client has gone
 }
 
 // list returns the list of a directory, for the caller to release. It waits while others are being made.
 func (f *folder) list(ctx context.Context, name string) (*list, error) {
+	if one := f.lists.fresh(name, time.Now()); one != nil {
+		return one, nil
+	}
 	select {
 	case f.lists.making <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-f.lists.making }()
+	if one := f.lists.fresh(name, time.Now()); one != nil { // somebody made it meanwhile
+		return one, nil
+	}
 	html, err := f.makeList(name)
 	if err != nil {
 		return nil, err
 	}
-	return f.lists.use(name, html), nil
+	return f.lists.use(name, html, time.Now()), nil
 }
 
 func (f *folder) makeList(name string) ([]byte, error) {
@@ -117,7 +164,7 @@ func (f *folder) makeList(name string) ([]byte, error) {
 // names returns the names in a directory that can be asked for, in order: those of directories end in
 // a slash.
 func (f *folder) names(dir string) (names []string, more bool, err error) {
-	d, err := f.root.Open(dir)
+	d, err := f.root.OpenFile(dir, os.O_RDONLY|nonblock, 0) // it may be a pipe meanwhile
 	if err != nil {
 		return nil, false, err
 	}

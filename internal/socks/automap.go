@@ -167,7 +167,11 @@ func (d *automapped) Resolve(ctx context.Context, req Request) ([]Answer, error)
 	if !v.net.IsValid() {
 		return nil, nil
 	}
-	return []Answer{{Addr: v.addr(strings.ToLower(strings.TrimRight(req.Host, "."))), TTL: mappedTTL}}, nil
+	addr, err := v.addr(strings.ToLower(strings.TrimRight(req.Host, ".")))
+	if err != nil {
+		return nil, err
+	}
+	return []Answer{{Addr: addr, TTL: mappedTTL}}, nil
 }
 
 // ResolvePTR implements Dialer. No exit is asked about a virtual address. Its name is not told:

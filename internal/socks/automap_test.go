@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -168,29 +171,80 @@ func TestAutomapNames(t *testing.T) {
 	}
 }
 
+// given gives a name an address.
+func given(t *testing.T, v *virtual, name string) netip.Addr {
+	t.Helper()
+	a, err := v.addr(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // TestVirtualBound: the names that hold addresses have a bound; the one that was wanted longest
 // ago makes room, and its address is nobody's then.
 func TestVirtualBound(t *testing.T) {
 	v := newVirtual(netip.MustParsePrefix("10.20.0.0/16"))
 	v.most, v.next = 3, 1<<16-2
-	var given []netip.Addr
+	var had []netip.Addr
 	for i := range 3 {
-		given = append(given, v.addr(fmt.Sprint(i)))
+		had = append(had, given(t, v, fmt.Sprint(i)))
 	}
-	v.name(given[0]) // used
-	v.addr("more")
-	if _, ok := v.name(given[1]); ok || len(v.byName) != 3 || len(v.byAddr) != 3 || v.order.Len() != 3 {
+	v.name(had[0]) // used
+	given(t, v, "more")
+	if _, ok := v.name(had[1]); ok || len(v.byName) != 3 || len(v.byAddr) != 4 || v.order.Len() != 3 || v.rests.Len() != 1 {
 		t.Errorf("the oldest is still there: %v", v.byName)
 	}
-	if name, ok := v.name(given[0]); !ok || name != "0" {
+	if name, ok := v.name(had[0]); !ok || name != "0" {
 		t.Errorf("the address that was used leads to %q", name)
 	}
 	for i := range 1000 { // past those whose last byte is 0 or 255, and around the end
-		a := v.addr(fmt.Sprint("x", i))
-		if b := a.As4(); !v.net.Contains(a) || b[3] == 0 || b[3] == 255 || slices.Contains(given, a) {
+		a := given(t, v, fmt.Sprint("x", i))
+		if b := a.As4(); !v.net.Contains(a) || b[3] == 0 || b[3] == 255 || slices.Contains(had, a) {
 			t.Fatalf("the address %s", a)
 		}
 	}
+}
+
+// TestVirtualAddressesRest: whoever looks up as many names as the network has addresses gets no address
+// that another program may still use, not even after a new identity; later, there are addresses again.
+func TestVirtualAddressesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(netip.MustParsePrefix("10.20.0.0/16"))
+		for _, forget := range []bool{false, true} {
+			had := given(t, v, "bank.example")
+			if forget {
+				v.forget()
+			}
+			flood := func() (n int, err error) {
+				for ; n < 1<<17; n++ {
+					a, err := v.addr(fmt.Sprint(n, forget, ".attacker.example"))
+					if err != nil {
+						return n, err
+					}
+					if a == had {
+						t.Fatalf("the name %d has the address of another, forget %v", n, forget)
+					}
+				}
+				return n, nil
+			}
+			n, err := flood()
+			if !fault.Is(err, fault.Resource) || n < maxResting-1 || len(v.byAddr) > maxVirtual+maxResting || v.rests.Len() > maxVirtual+maxResting {
+				t.Fatalf("%d names, %d addresses, %d rest: %v", n, len(v.byAddr), v.rests.Len(), err)
+			}
+			if a := given(t, v, fmt.Sprint(n-1, forget, ".attacker.example")); !v.net.Contains(a) {
+				t.Errorf("a name that has an address: %s", a)
+			}
+			time.Sleep(restTime - 1)
+			if _, err := v.addr("new.example"); err == nil {
+				t.Error("addresses rest too short a time")
+			}
+			time.Sleep(1 * time.Nanosecond)
+			given(t, v, "new.example")
+			time.Sleep(restTime)
+			given(t, v, "newer.example")
+		}
+	})
 }
 
 // TestAutomapDNS: the DNS port answers names of onion services only with mapped addresses.

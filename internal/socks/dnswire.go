@@ -22,6 +22,7 @@ type query struct {
 	header   dnsmessage.Header
 	question dnsmessage.Question
 	asked    bool // question is set
+	strange  bool // it is no lookup, or malformed
 	limit    int  // bytes of a datagram that the client takes
 	rcode    dnsmessage.RCode
 	host     string     // the name to resolve, for A and AAAA
@@ -42,16 +43,16 @@ func parseQuery(b []byte) (query, error) {
 		return q, fault.New(fault.Protocol, "DNS response where a query belongs")
 	}
 	if q.header.OpCode != 0 {
-		q.rcode = dnsmessage.RCodeNotImplemented
+		q.rcode, q.strange = dnsmessage.RCodeNotImplemented, true
 		return q, nil
 	}
 	if q.question, err = p.Question(); err != nil {
-		q.rcode = dnsmessage.RCodeFormatError
+		q.rcode, q.strange = dnsmessage.RCodeFormatError, true
 		return q, nil
 	}
 	q.asked = true
 	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
-		q.rcode = dnsmessage.RCodeFormatError // one question, as everyone sends
+		q.rcode, q.strange = dnsmessage.RCodeFormatError, true // one question, as everyone sends
 		return q, nil
 	}
 	q.limit = datagramLimit(&p)

@@ -82,6 +82,11 @@ type joined struct {
 	s   *Server
 	far net.Conn
 	j   stream.Joined
+
+	// guarded by the server's mu
+	ended  time.Time // when the program ended its side; zero: it did not
+	moved  uint64    // bytes, when room was made last, or the program ended its side
+	looked time.Time // since when they are as many
 }
 
 // join joins a client's connection to its stream; the caller must call up. It reports whether
@@ -103,6 +108,7 @@ func (t *joined) cut() {
 // Up implements stream.Ends.
 func (t *joined) Up(j stream.Joined, err error) (over bool) {
 	if err == nil {
+		t.s.sideEnded(t, time.Now())
 		err = closeWrite(t.far)
 	}
 	return t.over(j, err)

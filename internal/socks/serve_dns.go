@@ -87,7 +87,9 @@ func (s *Server) begin(lookup func()) bool {
 }
 
 // serveDNSStream answers queries with two bytes of length before each (RFC
-// 1035, section 4.2.2), one after another, as long as the client asks in time.
+// 1035, section 4.2.2), one after another, as long as the client asks in time. What follows a message that
+// is no lookup is not read: a page in a browser can have that send an HTTP request to the port, whose first
+// bytes are such a message, and whose body may have lookups of the page's choice.
 func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 	for ctx.Err() == nil {
 		c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
@@ -110,7 +112,7 @@ func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 			return
 		}
 		c.become(stateSilent) // until it asks again
-		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)); err != nil {
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)); err != nil || q.strange {
 			return
 		}
 	}

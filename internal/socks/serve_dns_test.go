@@ -160,6 +160,37 @@ func TestDNSRefusals(t *testing.T) {
 	}
 }
 
+// TestDNSWebPage: a page in a browser has that send HTTP requests, or connect by TLS. The lookups in them are not made.
+func TestDNSWebPage(t *testing.T) {
+	lookup := ask(t, "tracker.test.", dnsmessage.TypeA)
+	lookup = append(binary.BigEndian.AppendUint16(nil, uint16(len(lookup))), lookup...)
+	for _, head := range []string{
+		"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		"GET /\x00\x00 HTTP/1.1\r\n\r\n",
+		"\x16\x03\x01\x06\x00\x01\x00\x05\xfc\x03\x03",
+	} {
+		n := &network{}
+		door := start(t, NewDNS(Config{Dialer: n, HandshakeTimeout: time.Hour}))
+		c, err := net.Dial("tcp", door)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		first := 2 + int(binary.BigEndian.Uint16([]byte(head)))
+		request := append([]byte(head), make([]byte, first-len(head))...)
+		c.Write(append(request, lookup...))
+		c.SetDeadline(time.Now().Add(time.Minute))
+		// An answer to the first message, and the end or, as not all was read, a reset.
+		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+			t.Errorf("%.4q: the connection stays open", head)
+		}
+		if got := n.requests(); len(got) != 0 {
+			t.Errorf("%.4q: the network was asked: %+v", head, got)
+		}
+	}
+}
+
 func TestDNSTruncation(t *testing.T) {
 	s := NewDNS(Config{Dialer: dnsNetwork()})
 	udp, tcp := startUDP(t, s), start(t, s)

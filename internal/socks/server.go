@@ -82,6 +82,7 @@ type Server struct {
 	ctx    context.Context // ends when connections must
 	cancel context.CancelFunc
 	count  counts
+	quiet  time.Duration // quietTime
 
 	mu        sync.Mutex
 	closed    bool
@@ -159,7 +160,7 @@ func newServer(protocol string, cfg Config) *Server {
 	label := `{door="` + protocol + `"}`
 	m := cfg.Metrics
 	return &Server{
-		cfg: cfg, ctx: ctx, cancel: cancel,
+		cfg: cfg, ctx: ctx, cancel: cancel, quiet: quietTime,
 		listeners: map[interface{ Close() error }]struct{}{},
 		conns:     map[connection]struct{}{},
 		terms:     stream.Terms{Log: cfg.Log},

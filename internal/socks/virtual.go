@@ -6,11 +6,23 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // maxVirtual is how many names of one network have addresses at a time. The name that was
 // wanted longest ago makes room.
 const maxVirtual = 1 << 14
+
+// An address that a name has lost is no other name's for restTime after somebody wanted it last: a program
+// that was told the address for mappedTTL seconds may still connect to it. maxResting is how many such
+// addresses there are at most. Then no new name gets one, so that nobody who looks up many names can have an
+// address of others lead to a name of their own.
+const (
+	restTime   = 5 * time.Minute
+	maxResting = 1 << 15
+)
 
 // virtual gives names addresses of one network.
 //
@@ -18,56 +30,92 @@ const maxVirtual = 1 << 14
 // others, and a program that still has one from before a restart meets hardly ever another
 // name's.
 type virtual struct {
-	net  netip.Prefix // invalid: no name gets an address
-	most int
+	net               netip.Prefix // invalid: no name gets an address
+	most, mostResting int
 
 	mu     sync.Mutex
 	next   uint64 // guarded by mu, as all below
 	byName map[string]*list.Element
-	byAddr map[netip.Addr]*list.Element
-	order  list.List // of *named, the last used first
+	byAddr map[netip.Addr]*list.Element // nil: the address rests
+	order  list.List                    // of *named, the last used first
+	rests  list.List                    // of *named, the last used last
 }
 
 type named struct {
 	name string
 	addr netip.Addr
+	used time.Time
 }
 
 func newVirtual(net netip.Prefix) *virtual {
-	v := &virtual{net: net.Masked(), most: maxVirtual, next: rand.Uint64()}
-	v.forget()
-	return v
+	return &virtual{
+		net: net.Masked(), most: maxVirtual, mostResting: maxResting, next: rand.Uint64(),
+		byName: map[string]*list.Element{}, byAddr: map[netip.Addr]*list.Element{},
+	}
 }
 
 // forget takes all addresses from their names.
 func (v *virtual) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.byName, v.byAddr = map[string]*list.Element{}, map[netip.Addr]*list.Element{}
-	v.order.Init()
+	for v.order.Len() > 0 {
+		v.retireLocked()
+	}
 }
 
 // addr returns a name's address, a new one if it has none.
-func (v *virtual) addr(name string) netip.Addr {
+func (v *virtual) addr(name string) (netip.Addr, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at, ok := v.byName[name]; ok {
-		v.order.MoveToFront(at)
-		return at.Value.(*named).addr
+		return v.useLocked(at).addr, nil
 	}
-	if last := v.order.Back(); v.order.Len() >= v.most {
-		old := v.order.Remove(last).(*named)
-		delete(v.byName, old.name)
-		delete(v.byAddr, old.addr)
+	v.wakeLocked(time.Now())
+	if v.rests.Len() >= v.mostResting {
+		return netip.Addr{}, fault.New(fault.Resource, "programs have looked up too many names: the virtual network has no address left for a new one, for some minutes")
 	}
-	n := &named{name, v.freeLocked()}
+	if v.order.Len() >= v.most {
+		v.retireLocked()
+	}
+	n := &named{name, v.freeLocked(), time.Now()}
 	at := v.order.PushFront(n)
 	v.byName[name], v.byAddr[n.addr] = at, at
-	return n.addr
+	return n.addr, nil
 }
 
-// freeLocked returns the next address that no name has. There is one: a network has at least
-// 2^16 addresses, of which two in 256 are left out. The caller holds mu.
+// useLocked notes that somebody wants a name or its address.
+func (v *virtual) useLocked(at *list.Element) *named {
+	v.order.MoveToFront(at)
+	n := at.Value.(*named)
+	n.used = time.Now()
+	return n
+}
+
+// retireLocked takes the address from the name that was wanted longest ago.
+func (v *virtual) retireLocked() {
+	old := v.order.Remove(v.order.Back()).(*named)
+	delete(v.byName, old.name)
+	old.name = ""
+	v.byAddr[old.addr] = nil
+	v.rests.PushBack(old)
+}
+
+// wakeLocked makes addresses free that have rested.
+func (v *virtual) wakeLocked(now time.Time) {
+	for v.rests.Len() > 0 {
+		first := v.rests.Front()
+		n := first.Value.(*named)
+		if now.Sub(n.used) < restTime {
+			return
+		}
+		v.rests.Remove(first)
+		delete(v.byAddr, n.addr)
+	}
+}
+
+// freeLocked returns the next address that no name has, and that does not rest. There is one: a network
+// has at least 2^16 addresses, of which two in 256 are left out, and Forget lets no more than maxVirtual
+// rest above maxResting. The caller holds mu.
 func (v *virtual) freeLocked() netip.Addr {
 	for {
 		v.next++
@@ -99,12 +147,11 @@ func (v *virtual) at(n uint64) netip.Addr {
 func (v *virtual) name(a netip.Addr) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at, ok := v.byAddr[a]
-	if !ok {
+	at := v.byAddr[a]
+	if at == nil {
 		return "", false
 	}
-	v.order.MoveToFront(at)
-	return at.Value.(*named).name, true
+	return v.useLocked(at).name, true
 }
 
 func (v *virtual) has(a netip.Addr) bool { return v.net.IsValid() && v.net.Contains(a) }
