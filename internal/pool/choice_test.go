@@ -132,17 +132,24 @@ func TestRefusalsOfAddresses(t *testing.T) {
 		r := to(443, key("a"))
 		r.Dest.Addr = netip.MustParseAddr("192.0.2.1")
 		acquire(t, p, r).ExitRefused()
-		if len(p.refused) != 0 {
-			t.Errorf("%d refusals of an address are remembered", len(p.refused))
+		remembered := func() int {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.refused)
 		}
+		if n := remembered(); n != 0 {
+			t.Errorf("%d refusals of an address are remembered", n)
+		}
+		p.mu.Lock()
 		for port := range maxRefusals - 1 {
 			p.refused[refusal{port: uint16(port)}] = time.Now().Add(time.Hour)
 		}
+		p.mu.Unlock()
 		for _, port := range []uint16{5001, 5002} {
 			acquire(t, p, to(port, key("a"))).ExitRefused()
 		}
-		if len(p.refused) != maxRefusals {
-			t.Errorf("%d refusals are remembered", len(p.refused))
+		if n := remembered(); n != maxRefusals {
+			t.Errorf("%d refusals are remembered", n)
 		}
 	})
 }

@@ -246,6 +246,13 @@ func (o *options) tell(w io.Writer, known *survivors, all []*tried, pkgs []strin
 	}
 	fmt.Fprintf(w, "%d mistakes: the compiler notices %d, the tests %d, nobody %d; %d were not tried\n",
 		len(all), count[unbuilt], count[killed], count[survived], count[""])
+	if o.update {
+		now, err := readSurvivors(filepath.Join(o.root, file)) // it may have changed meanwhile
+		if err != nil {
+			return err
+		}
+		known = now
+	}
 	fresh := 0
 	for _, pkg := range pkgs {
 		if o.update && complete[pkg] {

@@ -120,6 +120,13 @@ func h(s string) (n int) {
 	}
 }
 
+func last(n int) int {
+	for n != 0 {
+		return n
+	}
+	panic("zero")
+}
+
 func never(n int) bool {
 	if n > 1 {
 		total = 0

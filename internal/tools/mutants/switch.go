@@ -96,6 +96,9 @@ func (p *checked) edits(m *mutant, n int) ([]edit, error) {
 		}
 		return around(x, "if "+made+" { "+before+m.with+" }; ", ""), nil
 	case ast.Stmt:
+		if m.kind == removed && strings.HasPrefix(string(p.text[m.file][m.start:m.end]), "panic(") && !p.builds(m) {
+			return nil, errNoSwitch // the function would end without a return there
+		}
 		return around(x, "if !"+made+" { ", " }"), nil
 	}
 	return nil, errNoSwitch
