@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // verdict says what a package's tests make of a mutant.
@@ -175,11 +177,11 @@ func (j *judge) watched(ctx context.Context, idle time.Duration, dir, name strin
 	watching, done := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	hung := false
-	watch.Go(func() {
+	watch.Go(panics.Contain(nil, nil, func() {
 		if hung = awaitIdle(watching, c.Process.Pid, idle); hung {
 			stop()
 		}
-	})
+	}))
 	err := c.Wait()
 	done()
 	watch.Wait()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // plan is how a package's mistakes are tried quickly: one program has all that a switch can make, and only
@@ -195,7 +197,7 @@ func (p *plan) each(ctx context.Context, covered string) error {
 	turn := make(chan struct{}, max(1, p.jobs))
 	for i, t := range p.tests {
 		turn <- struct{}{}
-		wait.Go(func() {
+		wait.Go(panics.Contain(nil, func(err error) { errs[i] = err }, func() {
 			defer func() { <-turn }()
 			began := time.Now()
 			of, good, err := p.profile(ctx, covered, some{pattern: "^" + t.name + "$", limit: 10 * p.timeout})
@@ -203,7 +205,7 @@ func (p *plan) each(ctx context.Context, covered string) error {
 				t.of = of
 			}
 			errs[i] = err
-		})
+		}))
 	}
 	wait.Wait()
 	return errors.Join(errs...)
