@@ -130,7 +130,7 @@ type tried struct {
 
 // few is how many mistakes of a package are each tried by a build of its own: fewer than that are not worth
 // a plan.
-const few = 8
+const few = 16
 
 // again is how often an answer must come before it counts, where it matters that it is always the same. For
 // the file, a mistake is noticed if the tests always notice it. Compared with the file, a mistake is a

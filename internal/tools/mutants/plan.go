@@ -51,7 +51,7 @@ func newPlan(ctx context.Context, j *judge, pkg string) (*plan, error) {
 	p := &plan{judge: j}
 	var err error
 	if p.checked, err = check(ctx, j.root, pkg); err != nil {
-		return nil, err
+		return nil, errors.Join(err, ctx.Err())
 	}
 	if p.dir, err = os.MkdirTemp(j.dir, "plan"); err != nil {
 		return nil, err

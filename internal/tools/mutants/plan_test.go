@@ -312,7 +312,7 @@ import (
 
 func TestF(t *testing.T) {
 	n = 1
-	if f(); n != 8 {
+	if f(); n != 16 {
 		t.Error(n)
 	}
 	if !on {
@@ -326,7 +326,7 @@ func TestF(t *testing.T) {
 }
 `)
 	var out strings.Builder
-	if err := run(t.Context(), &out, o); err != nil || !strings.Contains(out.String(), "10 mistakes, 1 tests") {
+	if err := run(t.Context(), &out, o); err != nil || !strings.Contains(out.String(), "18 mistakes, 1 tests") {
 		t.Errorf("compared: %v: %s", err, out.String())
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(o.root, state)), os.RemoveAll(filepath.Join(o.root, "p/seen"))); err != nil {
