@@ -91,3 +91,34 @@ func TestSparingEnds(t *testing.T) {
 		t.Errorf("sparing %v, %d are spared, %d bytes are held", m.sparing, len(m.spared), l.held())
 	}
 }
+
+// TestSparedCountsForNothing: while the links of Last are spared, neither they nor their addresses are the
+// heaviest for what the links hold themselves.
+func TestSparedCountsForNothing(t *testing.T) {
+	m := New(1 << 20)
+	link := open(m.Address(netip.MustParseAddr("192.0.2.1")), Link, 5000)
+	link.Last(true)
+	small, large := open(link.Account, Circuit, 1000), open(link.parent, Link, 2000)
+	if chosen, _ := m.choose(1); len(chosen) != 1 || chosen[0] != large.Account || small.gone != nil {
+		t.Errorf("%d are chosen, not the one that holds the most without what is spared", len(chosen))
+	}
+}
+
+// TestRestsLongEnough: a link has rested for long enough when the time is over, and not before.
+func TestRestsLongEnough(t *testing.T) {
+	m := New(1 << 20)
+	link := open(m.Address(netip.MustParseAddr("192.0.2.1")), Link, 100)
+	link.Rest(true)
+	for _, c := range []struct {
+		more uint32
+		want int
+	}{{maxIdle - 1, 0}, {1, 1}} {
+		m.second.Add(c.more)
+		m.mu.Lock()
+		got := len(m.root.restingLocked(1))
+		m.mu.Unlock()
+		if got != c.want {
+			t.Errorf("%d rest after %d seconds", got, m.second.Load())
+		}
+	}
+}

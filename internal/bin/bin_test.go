@@ -41,6 +41,25 @@ func TestReaderSticks(t *testing.T) {
 	}
 }
 
+// TestReaderToTheEnd: the last bytes can be read, nothing can be read any number of times, and a negative
+// number of bytes is none.
+func TestReaderToTheEnd(t *testing.T) {
+	r := NewReader("msg", []byte{1, 2, 3})
+	dst := make([]byte, 2)
+	if r.Copy(dst); !bytes.Equal(dst, []byte{1, 2}) {
+		t.Errorf("copied %v", dst)
+	}
+	if b := r.Bytes(1); !bytes.Equal(b, []byte{3}) || r.Err() != nil {
+		t.Errorf("the last byte: %v, %v", b, r.Err())
+	}
+	if b := r.Bytes(0); b == nil || len(b) != 0 || r.End() != nil {
+		t.Errorf("no bytes at the end: %v, %v", b, r.End())
+	}
+	if r.Bytes(-1); !fault.Is(r.Err(), fault.Protocol) {
+		t.Errorf("-1 bytes: %v", r.Err())
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 3}, []byte{0, 1, 2, 3, 4, 5})
 	f.Fuzz(func(t *testing.T, msg, ops []byte) {

@@ -2,9 +2,11 @@ package hspow
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"testing"
 
@@ -200,6 +202,27 @@ func BenchmarkSolve(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := s.Solve(b.Context(), new([16]byte), &Params{Effort: 1}, nil); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// sumOf is a hash with a sum that is known before.
+type sumOf uint32
+
+func (sumOf) Write(b []byte) (int, error) { return len(b), nil }
+func (s sumOf) Sum(b []byte) []byte       { return binary.BigEndian.AppendUint32(b, uint32(s)) }
+func (sumOf) Reset()                      {}
+func (sumOf) Size() int                   { return 4 }
+func (sumOf) BlockSize() int              { return 1 }
+
+// TestEffortBounds: the hash times the effort may be the greatest number of 32 bits, and no more.
+func TestEffortBounds(t *testing.T) {
+	for _, c := range []struct {
+		sum, effort uint32
+		want        bool
+	}{{math.MaxUint32, 1, true}, {math.MaxUint32, 2, false}, {math.MaxUint32 / 3, 3, true}, {math.MaxUint32/3 + 1, 3, false}, {1, math.MaxUint32, true}, {2, math.MaxUint32, false}, {0, math.MaxUint32, true}} {
+		if got := reaches(sumOf(c.sum), nil, new([16]byte), c.effort); got != c.want {
+			t.Errorf("%d, effort %d: %v", c.sum, c.effort, got)
 		}
 	}
 }

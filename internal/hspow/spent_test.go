@@ -188,3 +188,31 @@ func BenchmarkSpent(b *testing.B) {
 		}
 	}
 }
+
+// TestSpentFull: what is more than the least share is given back when proofs are forgotten because there are
+// too many, efforts that are worth nothing are not kept, and after the end nothing is.
+func TestSpentFull(t *testing.T) {
+	room := account.New(1 << 40).Address(netip.Addr{})
+	s := NewSpent(room)
+	s.most = leastSpent + 100
+	for i := range s.most {
+		s.Add(nonceOf(i), 1+uint32(i%2))
+	}
+	s.Add(nonceOf(s.most), 2)
+	if s.floor != 1 || s.n > s.most/2+1 || room.Used() != int64(s.n*spentCost) {
+		t.Errorf("floor %d, %d are kept, %d bytes are counted", s.floor, s.n, room.Used())
+	}
+	n := s.n
+	if s.Add(nonceOf(-1), 1); s.n != n || s.Has(nonceOf(-1)) || !s.Worthless(1) {
+		t.Errorf("a proof that is worth nothing is kept: %d", s.n)
+	}
+	if s.Add(nonceOf(-2), 2); s.n != n+1 || !s.Has(nonceOf(-2)) || s.Worthless(2) {
+		t.Errorf("a proof that is worth something is not kept: %d", s.n)
+	}
+	s.Close()
+	s.Add(nonceOf(-3), 9)
+	s.shrink()
+	if s.n != 0 || s.Has(nonceOf(-3)) || room.Used() != 0 {
+		t.Errorf("after the end %d are kept, %d bytes are counted", s.n, room.Used())
+	}
+}

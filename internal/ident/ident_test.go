@@ -59,6 +59,9 @@ func TestRedaction(t *testing.T) {
 	if s := b.String(); strings.Contains(s, "192.0.2") || strings.Contains(s, moria1) {
 		t.Fatalf("leaked: %s", s)
 	}
+	if s := fmt.Sprintf("%v,%d", addr, addr); s != "[scrubbed],[scrubbed]" {
+		t.Errorf("%q stands for it", s)
+	}
 	if addr.Value().Port() != 9001 {
 		t.Fatal("the value is lost")
 	}

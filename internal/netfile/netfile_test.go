@@ -1,12 +1,16 @@
 package netfile
 
 import (
+	"errors"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -136,5 +140,111 @@ func reread(t *testing.T, doc []byte, read func(string, []byte) (*netdir.Network
 	}
 	if again, err := Parse("again", b); err != nil || !reflect.DeepEqual(n, again) {
 		t.Fatalf("%v\n%+v\n%+v", err, n, again)
+	}
+}
+
+// TestBounds: what is at a bound passes, and what is beyond it does not, in a file and in what a program made.
+func TestBounds(t *testing.T) {
+	ap := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	id := func(i int) (id ident.RSAID) {
+		id[0], id[1], id[19] = byte(i), byte(i>>8), 1
+		return id
+	}
+	make := func(change func(n *netdir.Network)) error {
+		n := &netdir.Network{Name: "lab", Testing: netdir.DefaultTesting()}
+		n.Authorities = []netdir.Authority{{Nickname: "a1", V3Ident: id(0), RSA: id(1), ORPorts: []netip.AddrPort{ap("192.0.2.1:9001")}}}
+		change(n)
+		_, err := Format(n)
+		return err
+	}
+	authorities := func(many int) func(*netdir.Network) {
+		return func(n *netdir.Network) {
+			for i := 1; i < many; i++ {
+				a := n.Authorities[0]
+				a.V3Ident = id(i)
+				n.Authorities = append(n.Authorities, a)
+			}
+		}
+	}
+	fallbacks := func(many int) func(*netdir.Network) {
+		return func(n *netdir.Network) {
+			for i := range many {
+				n.Fallbacks = append(n.Fallbacks, netdir.Fallback{RSA: id(i), ORPorts: n.Authorities[0].ORPorts})
+			}
+		}
+	}
+	name := func(s string) func(*netdir.Network) { return func(n *netdir.Network) { n.Name = s } }
+	nickname := func(s string) func(*netdir.Network) {
+		return func(n *netdir.Network) { n.Authorities[0].Nickname = s }
+	}
+	ports := func(list ...netip.AddrPort) func(*netdir.Network) {
+		return func(n *netdir.Network) { n.Authorities[0].ORPorts = list }
+	}
+	for _, c := range []struct {
+		what   string
+		change func(*netdir.Network)
+		ok     bool
+	}{
+		{"as it is", func(*netdir.Network) {}, true},
+		{"64 authorities", authorities(64), true},
+		{"65 authorities", authorities(65), false},
+		{"10000 fallbacks", fallbacks(10_000), true},
+		{"10001 fallbacks", fallbacks(10_001), false},
+		{"a name of 64", name(strings.Repeat("x", 64)), true},
+		{"a name of 65", name(strings.Repeat("x", 65)), false},
+		{"a name with each sign", name("azAZ09-_."), true},
+		{"a name that begins with a sign", name("-x"), false},
+		{"a name that begins with a dot", name("."), false},
+		{"a name with a bad sign", name("x/y"), false},
+		{"a name with a sign behind z", name("x{"), false},
+		{"a name with a sign before A", name("x@"), false},
+		{"a nickname of 19", nickname(strings.Repeat("z", 19)), true},
+		{"a nickname of 20", nickname(strings.Repeat("z", 20)), false},
+		{"no nickname", nickname(""), false},
+		{"a nickname with each end", nickname("azAZ09"), true},
+		{"no v3ident", func(n *netdir.Network) { authorities(2)(n); n.Authorities[1].V3Ident = ident.RSAID{} }, false},
+		{"no rsa", func(n *netdir.Network) { authorities(2)(n); n.Authorities[1].RSA = ident.RSAID{} }, false},
+		{"16 ports", ports(slices.Repeat([]netip.AddrPort{ap("192.0.2.1:1")}, 16)...), true},
+		{"17 ports", ports(slices.Repeat([]netip.AddrPort{ap("192.0.2.1:1")}, 17)...), false},
+		{"port 0", ports(ap("192.0.2.1:0")), false},
+		{"no address", ports(ap("0.0.0.0:1")), false},
+		{"a mapped address", ports(ap("[::ffff:192.0.2.1]:1")), false},
+		{"a zone", ports(ap("[2001:db8::1%eth0]:1")), false},
+		{"a fallback at no address", func(n *netdir.Network) {
+			fallbacks(1)(n)
+			n.Fallbacks[0].ORPorts = []netip.AddrPort{ap("0.0.0.0:1")}
+		}, false},
+	} {
+		if err := make(func(n *netdir.Network) { n.Testing.AllowPrivateAddresses = true; c.change(n) }); (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Config) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		ok   bool
+	}{
+		{"[testing]\nvoting_interval = '10s'\n", true}, {"[testing]\nvoting_interval = '9s'\n", false},
+		{"[testing]\nvoting_interval = '24h'\n", true}, {"[testing]\nvoting_interval = '24h1s'\n", false},
+		{"[[fallback]]\nrsa = '" + fp1 + "'\norport = ['x:1']\n", false},
+		{"[[fallback]]\nrsa = '" + fp1 + "'\ned25519 = 'x'\norport = ['192.0.2.1:1']\n", false},
+	} {
+		if _, err := Parse("f", []byte(minimal+c.text)); (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Config) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+	if _, err := Parse("f", []byte(strings.Replace(minimal, "192.0.2.1:9030", "example.org:80", 1))); !fault.Is(err, fault.Config) {
+		t.Errorf("a dirport with a name: %v", err)
+	}
+}
+
+// broken is a network that cannot be written.
+type broken struct{}
+
+func (broken) MarshalText() ([]byte, error) { return nil, errors.New("broken") }
+
+// TestOf: a network that is written can be read, and the error of one that cannot be written is told.
+func TestOf(t *testing.T) {
+	if n, err := Of(broken{}); err == nil || n != nil || err.Error() != "broken" {
+		t.Errorf("%v, %v", n, err)
 	}
 }

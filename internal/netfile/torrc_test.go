@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/tomlfile"
 )
 
 const torrcText = `# a client of a private network
@@ -78,7 +79,11 @@ func TestImportTorrcRefusals(t *testing.T) {
 		strings.Replace(auth, "orport=9001", "bridge", 1):  "torrc:1: DirAuthority: bridge authorities",
 		strings.Replace(auth, "orport", "orprot", 1):       "torrc:1: DirAuthority: orprot: unknown flag",
 		strings.Replace(auth, "192.0.2.1", "127.0.0.1", 1): `torrc: authority 1 ("a"): 127.0.0.1:80 is not a public address`,
-		auth + "\n" + auth:                               `torrc: authority 2 ("a"): v3ident is another`,
+		auth + "\n" + auth: `torrc: authority 2 ("a"): v3ident is another`,
+		strings.Replace(auth, "192.0.2.1:80", "192.0.2.1:0", 1): `torrc:1: DirAuthority: "192.0.2.1:0" is not`,
+		auth + "x":                                       "torrc:1: DirAuthority: RSA fingerprint",
+		auth + "\nV3AuthVotingInterval 9":                `torrc:2: V3AuthVotingInterval: "9" is not an interval`,
+		auth + "\nV3AuthVotingInterval 86401":            `torrc:2: V3AuthVotingInterval: "86401" is not an interval`,
 		auth + "\nTestingTorNetwork yes":                 `torrc:2: TestingTorNetwork: "yes" is neither`,
 		auth + "\nV3AuthVotingInterval 1 fortnight":      `torrc:2: V3AuthVotingInterval: "1 fortnight"`,
 		auth + "\nFallbackDir 192.0.2.1:80 id=" + fp1:    "torrc:2: FallbackDir: an address, orport and id",
@@ -87,6 +92,30 @@ func TestImportTorrcRefusals(t *testing.T) {
 	} {
 		if _, err := ImportTorrc("x", "torrc", []byte(in)); !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", in, err, want)
+		}
+	}
+}
+
+// TestImportTorrcBounds: the shortest and the longest interval, the longest file, and what a line leaves out.
+func TestImportTorrcBounds(t *testing.T) {
+	auth := "DirAuthority orport=9001 v3ident=" + fp1 + " 192.0.2.1:80 " + fp2 + "\n"
+	for seconds, want := range map[string]time.Duration{"10": 10 * time.Second, "86400": 24 * time.Hour} {
+		n, err := ImportTorrc("x", "torrc", []byte(auth+"TestingTorNetwork 1\nV3AuthVotingInterval "+seconds))
+		if err != nil || n.Testing.VotingInterval != want {
+			t.Errorf("%s: %+v, %v", seconds, n, err)
+		}
+	}
+	n, err := ImportTorrc("x", "torrc", []byte(auth+"V3AuthVotingInterval 10\nFallbackDir 192.0.2.1:80 orport=443 id="+fp1+" ipv6=[2001:db8::1]:444"))
+	if err != nil || n.Authorities[0].Nickname != "authority1" || n.Testing.VotingInterval != 0 || len(n.Fallbacks[0].ORPorts) != 2 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	longest := auth + strings.Repeat("#\n", tomlfile.MaxSize/2)
+	for _, c := range []struct {
+		text string
+		ok   bool
+	}{{longest[:tomlfile.MaxSize], true}, {longest[:tomlfile.MaxSize+1], false}} {
+		if _, err := ImportTorrc("x", "torrc", []byte(c.text)); (err == nil) != c.ok {
+			t.Errorf("%d bytes: %v", len(c.text), err)
 		}
 	}
 }

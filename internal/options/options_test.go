@@ -257,3 +257,73 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestBounded: the least and the greatest value pass, and one more or less does not.
+func TestBounded(t *testing.T) {
+	show := func(n int64) any { return n }
+	for _, c := range []struct {
+		o    Option
+		n    int64
+		want string // a part of the error
+	}{
+		{Option{Bounds: Bounds{2, 20}}, 2, ""}, {Option{Bounds: Bounds{2, 20}}, 20, ""},
+		{Option{Bounds: Bounds{2, 20}}, 1, "1 is not from 2 to 20"}, {Option{Bounds: Bounds{2, 20}}, 21, "21 is not from 2 to 20"},
+		{Option{Bounds: Bounds{2, 20}}, 0, "0 is not from 2 to 20"}, {Option{Bounds: Bounds{2, 20}, Zero: "three"}, 0, ""},
+		{Option{Bounds: Bounds{2, 20}, Zero: "three"}, 1, "1 is not from 2 to 20"},
+		{Option{Bounds: Bounds{2, noLimit}}, 1, "1 is below 2, the least"}, {Option{Bounds: Bounds{2, noLimit}}, 2, ""}, {Option{Bounds: Bounds{2, noLimit}}, 1 << 40, ""},
+		{Option{Bounds: Bounds{2, noLimit}}, noLimit + 1, "is not from 2 to"},
+		{Option{}, -5, ""},
+	} {
+		err := c.o.bounded(c.n, show)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v, %d: %v", c.o.Bounds, c.n, err)
+		}
+	}
+	for b, want := range map[Bounds]string{{}: `"x" is not a whole number`, {2, 20}: `"x" is not a whole number from 2 to 20`, {2, noLimit}: `"x" is not a whole number`} {
+		o := Option{Bounds: b}
+		if err := o.notNumber("x"); err == nil || err.Error() != want {
+			t.Errorf("%v: %v", b, err)
+		}
+	}
+}
+
+// TestWordFlags: a flag of one word and a flag of several take the words that they know.
+func TestWordFlags(t *testing.T) {
+	var one string
+	w := Word{At: &one, Of: []string{"fast", "slow"}}
+	if err := w.Set("slow"); err != nil || one != "slow" || w.String() != "slow" {
+		t.Errorf("%v, %q, %q", err, one, w.String())
+	}
+	if err := w.Set("slwo"); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), `did you mean "slow"?`) || one != "slow" {
+		t.Errorf("%v, %q", err, one)
+	}
+	if err := w.Set(""); !fault.Is(err, fault.Config) || strings.Contains(err.Error(), "mean") {
+		t.Error(err)
+	}
+	if s := (Word{}).String(); s != "" {
+		t.Errorf("of nothing: %q", s)
+	}
+	list := []string{"slow"}
+	l := &WordList{At: &list, Of: []string{"fast", "slow"}}
+	for _, s := range []string{"fast", "slow,fast"} {
+		if err := l.Set(s); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"fast", "slow", "fast"}; !slices.Equal(list, want) {
+		t.Errorf("%q: the first flag replaces the default, and others add to it", list)
+	}
+	if err := l.Set("fast,other"); !fault.Is(err, fault.Config) || len(list) != 3 {
+		t.Errorf("%v, %q", err, list)
+	}
+	if s := (&WordList{}).String(); s != "" {
+		t.Errorf("of nothing: %q", s)
+	}
+	b := &WordList{At: new([]string), Of: []string{"fast"}, Base: func(s string) string { base, _, _ := strings.Cut(s, "="); return base }}
+	if err := b.Set("fast=3"); err != nil || !slices.Equal(*b.At, []string{"fast=3"}) {
+		t.Errorf("a word with a value: %v, %q", err, *b.At)
+	}
+	if err := b.Set("slow=3"); !fault.Is(err, fault.Config) {
+		t.Error(err)
+	}
+}

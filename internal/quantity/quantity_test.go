@@ -57,6 +57,24 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// TestIntervalBounds: the longest times, and those that are too long for a count of seconds or of
+// nanoseconds.
+func TestIntervalBounds(t *testing.T) {
+	for s, want := range map[string]time.Duration{"2147483647": (1<<31 - 1) * time.Second, "1753 months": 1753 * 2629728 * time.Second, "2147483647 msec": (1<<31 - 1) * time.Millisecond} {
+		if got, err := Interval(s); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"2147483648", "2147483648 msec", "1754 months"} {
+		if d, err := Interval(s); !fault.Is(err, fault.Config) {
+			t.Errorf("%q: %v, %v", s, d, err)
+		}
+	}
+	if _, err := Duration("1.2.3"); err == nil || strings.Contains(err.Error(), "no unit") {
+		t.Errorf("no number: %v", err)
+	}
+}
+
 func FuzzQuantities(f *testing.F) {
 	for _, s := range []string{"1 MB", "30s", "2 hours", "0x", "..", "1e400", "9223372036854775807 week"} {
 		f.Add(s)

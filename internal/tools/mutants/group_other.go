@@ -5,3 +5,5 @@ package main
 import "os/exec"
 
 func ownGroup(*exec.Cmd) {}
+
+func bounded(name string, args []string) (string, []string) { return name, args }

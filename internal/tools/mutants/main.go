@@ -3,9 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -114,7 +114,7 @@ func run(ctx context.Context, w io.Writer, o *options) (err error) {
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:o.sample]
 	}
-	if err := o.try(ctx, w, all); err != nil && !(o.most > 0 && errors.Is(err, context.DeadlineExceeded)) {
+	if err := o.try(ctx, w, known, all); err != nil && !(o.most > 0 && errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	return o.tell(w, known, all, pkgs, changed == nil && o.sample == 0)
@@ -128,12 +128,70 @@ type tried struct {
 	verdict verdict
 }
 
+// few is how many mistakes of a package are each tried by a build of its own: fewer than that are not worth
+// a plan.
+const few = 16
+
+// again is how often an answer must come before it counts, where it matters that it is always the same. For
+// the file, a mistake is noticed if the tests always notice it. Compared with the file, a mistake is a
+// survivor if they never do. So a test that notices only sometimes makes no run fail.
+const again = 3
+
 // try judges mutants, several at a time. Verdicts of earlier runs count: see past.
-func (o *options) try(ctx context.Context, w io.Writer, all []*tried) error {
+func (o *options) try(ctx context.Context, w io.Writer, known *survivors, all []*tried) error {
 	if err := os.MkdirAll(filepath.Join(o.root, state), 0o755); err != nil {
 		return err
 	}
-	j := &judge{root: o.root, dir: filepath.Join(o.root, state), timeout: o.timeout}
+	left := map[string][]*tried{}
+	var order []string
+	for _, t := range all {
+		if t.verdict = t.past.of[t.number]; t.verdict == "" {
+			if left[t.pkg] == nil {
+				order = append(order, t.pkg)
+			}
+			left[t.pkg] = append(left[t.pkg], t)
+		}
+	}
+	var single []*tried
+	for _, pkg := range order {
+		list := left[pkg]
+		if len(list) < few {
+			single = append(single, list...)
+			continue
+		}
+		began := time.Now()
+		j := o.judge(false)
+		p, err := newPlan(ctx, j, pkg)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: %d mistakes, %d tests (%s unfit), %s without a mistake, begins after %s\n", pkg, len(list), len(p.tests), cmp.Or(p.unfit(), "none"), p.together.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		err = o.each(ctx, w, list, func(t *tried) (verdict, error) {
+			q := *p
+			q.judge = o.judge(known.of[t.key] == 0)
+			return q.try(ctx, &p.mutants[t.number])
+		})
+		p.close()
+		if err != nil {
+			return err
+		}
+	}
+	return o.each(ctx, w, single, func(t *tried) (verdict, error) { return o.judge(known.of[t.key] == 0).run(ctx, &t.mutant) })
+}
+
+// judge returns one for a mistake that may be new.
+func (o *options) judge(fresh bool) *judge {
+	j := &judge{root: o.root, dir: filepath.Join(o.root, state), timeout: o.timeout, jobs: o.jobs, kills: 1, lives: 1}
+	if o.update {
+		j.kills = again
+	} else if fresh {
+		j.lives = again
+	}
+	return j
+}
+
+// each judges mutants, several at a time.
+func (o *options) each(ctx context.Context, w io.Writer, list []*tried, judge func(*tried) (verdict, error)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next atomic.Int64
@@ -149,16 +207,12 @@ func (o *options) try(ctx context.Context, w io.Writer, all []*tried) error {
 	work := func() {
 		for ctx.Err() == nil {
 			i := int(next.Add(1)) - 1
-			if i >= len(all) {
+			if i >= len(list) {
 				return
 			}
-			t := all[i]
-			if t.verdict = t.past.of[t.number]; t.verdict != "" {
-				continue
-			}
 			var err error
-			if t.verdict, err = j.run(ctx, &t.mutant); err == nil {
-				err = note(t)
+			if list[i].verdict, err = judge(list[i]); err == nil {
+				err = note(list[i])
 			}
 			if err != nil {
 				stop(err)
@@ -192,6 +246,13 @@ func (o *options) tell(w io.Writer, known *survivors, all []*tried, pkgs []strin
 	}
 	fmt.Fprintf(w, "%d mistakes: the compiler notices %d, the tests %d, nobody %d; %d were not tried\n",
 		len(all), count[unbuilt], count[killed], count[survived], count[""])
+	if o.update {
+		now, err := readSurvivors(filepath.Join(o.root, file)) // it may have changed meanwhile
+		if err != nil {
+			return err
+		}
+		known = now
+	}
 	fresh := 0
 	for _, pkg := range pkgs {
 		if o.update && complete[pkg] {
@@ -233,61 +294,3 @@ func (o *options) changed(ctx context.Context) (map[string]bool, error) {
 	}
 	return files, nil
 }
-
-// past has the verdicts on a package, by the number of the mutant. A mistake that was noticed stays so
-// while the code is the same: tests that are added change nothing about it. Whoever takes tests away
-// removes the directory bin/mutants, too.
-type past struct {
-	of    map[int]verdict
-	f     *os.File
-	tests string // a digest of the package's tests
-}
-
-// openPast reads the verdicts of earlier runs, which are in a file that is named by the package's code.
-func openPast(root, pkg string) (*past, error) {
-	names, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
-	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("%s: no Go files (%v)", pkg, err)
-	}
-	code, tests := sha256.New(), sha256.New()
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		sum := code
-		if strings.HasSuffix(name, "_test.go") {
-			sum = tests
-		}
-		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
-	}
-	if err := os.MkdirAll(filepath.Join(root, state), 0o755); err != nil {
-		return nil, err
-	}
-	name := filepath.Join(root, state, strings.ReplaceAll(pkg, "/", "-")+"-"+hex.EncodeToString(code.Sum(nil)[:8]))
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	p := &past{of: map[int]verdict{}, f: f, tests: hex.EncodeToString(tests.Sum(nil)[:8])}
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		var i int
-		var v verdict
-		var tests string
-		if n, err := fmt.Sscanf(line, "%d %s %s\n", &i, &v, &tests); n == 3 && err == nil && (v != survived || tests == p.tests) {
-			p.of[i] = v
-		}
-	}
-	return p, nil
-}
-
-func (p *past) note(i int, v verdict) error {
-	_, err := fmt.Fprintf(p.f, "%d %s %s\n", i, v, p.tests)
-	return err
-}
-
-func (p *past) close() { p.f.Close() }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"go/token"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,7 +70,7 @@ func (b *box[T]) f(a, n int) (int, error) {
 	return g()
 }
 `
-	all, err := mutantsIn("p", "p/f.go", []byte(text))
+	all, _, err := mutantsIn(token.NewFileSet(), "p", "p/f.go", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"os"
@@ -16,6 +17,8 @@ type mutant struct {
 	file       string // below the repository
 	start, end int    // bytes of the file, in whose place comes with
 	with       string
+	node       ast.Node  // what changes: a statement, the "if", the operation or the number
+	from       token.Pos // of start
 
 	key
 }
@@ -42,53 +45,54 @@ const (
 	noReturn  = "return removed"
 )
 
+// linux is the system whose files count, so that the list is the same everywhere.
+var linux = func() build.Context {
+	c := build.Default
+	c.GOOS, c.GOARCH, c.CgoEnabled = "linux", "amd64", false
+	return c
+}()
+
 // mutantsOf returns all mistakes that are tried in a package's files that every build on Linux has, in
 // the order of the files and of what stands in them.
-func mutantsOf(root, pkg string) (all []mutant, err error) {
+func mutantsOf(root, pkg string) ([]mutant, error) {
+	return findIn(token.NewFileSet(), root, pkg, map[string]*ast.File{})
+}
+
+// findIn does so, and leaves the files that it has read in parsed.
+func findIn(set *token.FileSet, root, pkg string, parsed map[string]*ast.File) (all []mutant, err error) {
 	files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range files {
 		base := filepath.Base(name)
-		if strings.HasSuffix(base, "_test.go") || otherSystem(base) {
+		if strings.HasSuffix(base, "_test.go") {
+			continue
+		}
+		if ok, err := linux.MatchFile(filepath.Dir(name), base); err != nil || !ok {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := mutantsIn(pkg, pkg+"/"+base, text)
+		found, f, err := mutantsIn(set, pkg, pkg+"/"+base, text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		all, parsed[pkg+"/"+base] = append(all, found...), f
 	}
 	return all, nil
 }
 
-// otherSystem reports whether a file's name says that it is for another system or processor.
-func otherSystem(name string) bool {
-	for w := range strings.SplitSeq(strings.TrimSuffix(name, ".go"), "_") {
-		switch w {
-		case "windows", "darwin", "other", "arm64", "arm", "generic":
-			return true
-		}
-	}
-	return false
-}
-
 // mutantsIn returns the mistakes in one file.
-func mutantsIn(pkg, file string, text []byte) (all []mutant, err error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, text, parser.ParseComments)
+func mutantsIn(set *token.FileSet, pkg, file string, text []byte) (all []mutant, f *ast.File, err error) {
+	f, err = parser.ParseFile(set, file, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return nil, err
-	}
-	for _, c := range f.Comments {
-		if c.Pos() < f.Package && strings.Contains(c.Text(), "//go:build") {
-			return nil, nil
-		}
+		return nil, nil, err
 	}
 	lines := strings.Split(string(text), "\n")
 	for _, d := range f.Decls {
@@ -97,15 +101,15 @@ func mutantsIn(pkg, file string, text []byte) (all []mutant, err error) {
 			continue
 		}
 		v := finder{set: set, text: text, fallible: fallible(fn.Type)}
-		v.add = func(from, to token.Pos, with, kind string) {
+		v.add = func(n ast.Node, from, to token.Pos, with, kind string) {
 			p := set.Position(from)
-			all = append(all, mutant{file: file, start: p.Offset, end: set.Position(to).Offset, with: with,
+			all = append(all, mutant{file: file, start: p.Offset, end: set.Position(to).Offset, with: with, node: n, from: from,
 				key: key{pkg, nameOf(fn), kind, strings.TrimSpace(lines[p.Line-1])}})
 		}
 		v.block(fn.Body.List)
 	}
 	slices.SortStableFunc(all, func(a, b mutant) int { return a.start - b.start })
-	return all, nil
+	return all, f, nil
 }
 
 // nameOf returns a function's name with its receiver.
@@ -143,7 +147,7 @@ type finder struct {
 	set      *token.FileSet
 	text     []byte
 	fallible bool
-	add      func(from, to token.Pos, with, kind string)
+	add      func(n ast.Node, from, to token.Pos, with, kind string)
 }
 
 func (v *finder) source(n ast.Node) string {
@@ -179,7 +183,7 @@ func (v *finder) inspect(n ast.Node) bool {
 			v.statement(s)
 		}
 	case *ast.IfStmt:
-		v.add(n.Cond.Pos(), n.Cond.End(), "!("+v.source(n.Cond)+")", negated)
+		v.add(n, n.Cond.Pos(), n.Cond.End(), "!("+v.source(n.Cond)+")", negated)
 	case *ast.BinaryExpr:
 		v.binary(n)
 	}
@@ -194,15 +198,15 @@ var (
 func (v *finder) binary(n *ast.BinaryExpr) {
 	end := func() token.Pos { return n.OpPos + token.Pos(len(n.Op.String())) }
 	if with := off[n.Op]; with != "" {
-		v.add(n.OpPos, end(), with, compared)
+		v.add(n, n.OpPos, end(), with, compared)
 	}
 	if with := swap[n.Op]; with != "" {
-		v.add(n.OpPos, end(), with, swapped)
+		v.add(n, n.OpPos, end(), with, swapped)
 	}
 	for _, x := range []ast.Expr{n.X, n.Y} {
 		if lit, ok := x.(*ast.BasicLit); ok && lit.Kind == token.INT {
 			if i, err := strconv.ParseInt(lit.Value, 0, 32); err == nil && i != 0 {
-				v.add(lit.Pos(), lit.End(), strconv.FormatInt(i+1, 10), offByOne)
+				v.add(lit, lit.Pos(), lit.End(), strconv.FormatInt(i+1, 10), offByOne)
 			}
 		}
 	}
@@ -210,7 +214,7 @@ func (v *finder) binary(n *ast.BinaryExpr) {
 
 // statement tries what happens without a statement.
 func (v *finder) statement(s ast.Stmt) {
-	remove := func(kind string) { v.add(s.Pos(), s.End(), "{}", kind) }
+	remove := func(kind string) { v.add(s, s.Pos(), s.End(), "{}", kind) }
 	switch s := s.(type) {
 	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt:
 		remove(removed)
@@ -224,7 +228,7 @@ func (v *finder) statement(s ast.Stmt) {
 		if len(s.Results) == 0 {
 			remove(noReturn)
 		} else if last := s.Results[len(s.Results)-1]; v.fallible && v.source(last) != "nil" && (len(s.Results) > 1 || !isCall(last) || isError(v.source(last))) {
-			v.add(last.Pos(), last.End(), "nil", noError)
+			v.add(s, last.Pos(), last.End(), "nil", noError)
 		}
 	}
 }
