@@ -1,4 +1,4 @@
-package chive_test
+package rules
 
 import (
 	"encoding/json"
@@ -128,6 +128,7 @@ var levels = map[string]int{
 	"lab/...":         top + 2,
 
 	"cmd/...":                   top + 4,
+	"internal/rules":            top + 4, // tests of the whole tree
 	"internal/tools/...":        top + 4, // programs of the project's own: no user runs them
 	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
 	"interop/...":               top + 3,
