@@ -63,7 +63,7 @@ var boundTests = map[string]string{
 
 	"hsclient/fetch.go":     "TestDescriptorsAreCounted TestEachDirectoryOnce",
 	"hsclient/history.go":   "TestHistoriesAreBounded",
-	"hsclient/approach.go":  "TestIntroductionsAreFew",
+	"hsclient/race.go":      "TestIntroductionsAreFew",
 	"hsclient/elsewhere.go": "TestElsewhere TestElsewhereInVain",
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
