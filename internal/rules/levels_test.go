@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"internal/options":   2,
 
 	"internal/atomicfile": 3,
+	"internal/hsfleet":    3,
 	"internal/inherit":    3,
 	"internal/isolation":  3,
 	"internal/idle":       3,
