@@ -96,8 +96,8 @@ func TestOneAttempt(t *testing.T) {
 		}
 		four()
 		five()
-		if len(c.meets) != 0 {
-			t.Errorf("%d meetings are left", len(c.meets))
+		if len(c.conns) != 0 {
+			t.Errorf("%d connections are left", len(c.conns))
 		}
 	})
 }
@@ -108,8 +108,8 @@ func TestNoRendezvousPoint(t *testing.T) {
 	f := &countingNet{}
 	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
-	var making *making
-	if rend, err := c.prepared(t.Context(), &making, false); rend != nil || err != errNoCircuit || f.n != maxLost || making != nil {
+	a := &attempt{c: c}
+	if err := a.rendezvousPoint(t.Context()); a.rend != nil || err != errNoCircuit || f.n != maxRendezvous || a.pending != nil {
 		t.Errorf("%v after %d tries", err, f.n)
 	}
 }
@@ -153,7 +153,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	c.cfg.Network = nilNet{&fakeNet{}, cancel}
 	c.cfg.Private = true
-	if _, _, _, err := c.meet(ctx, c.history(s.id), &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Closed) {
+	if _, _, _, err := c.reach(ctx, c.history(s.id), &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 }

@@ -18,14 +18,14 @@ const introduceLen = 490
 
 // draft is an introduction that was not sent yet.
 type draft struct {
-	rend  *rendezvous
+	rend  *rendCircuit
 	hs    *handshake.HSClientState
 	terms circuit.Virtual
 	body  []byte
 }
 
 // draft makes an introduction for one introduction point. pow may be nil.
-func (c *Client) draft(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, pow *cell.PoW) (*draft, error) {
+func (c *Client) draft(desc *cached, p *netdoc.HSIntroPoint, rend *rendCircuit, pow *cell.PoW) (*draft, error) {
 	hs, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.Enc, Auth: p.Auth, Subcredential: desc.subcredential})
 	if err != nil {
 		return nil, err
@@ -41,13 +41,13 @@ func (c *Client) draft(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, p
 	return d, nil
 }
 
-// ahead makes an introduction without a proof of work while the way to its introduction
-// point is sought: that takes a few crossings of the network, and this some 0.3 ms of a
-// processor. It is for rend, or else for the point that is being made. It returns nil if
-// it fails; then introduce fails in the same way, and says why.
-func (c *Client) ahead(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, making *making) *draft {
+// draftAhead makes an introduction without a proof of work while a circuit to its introduction
+// point is being built: that takes a few crossings of the network, and this some 0.3 ms of a
+// processor. It is for rend, or else for the rendezvous point that is being made. It returns nil
+// if it fails; then introduce fails in the same way, and says why.
+func (c *Client) draftAhead(desc *cached, p *netdoc.HSIntroPoint, rend *rendCircuit, pending *pendingRend) *draft {
 	if rend == nil {
-		if rend = <-making.asked; rend == nil {
+		if rend = <-pending.circ; rend == nil {
 			return nil
 		}
 	}
@@ -58,20 +58,17 @@ func (c *Client) ahead(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, m
 	return d
 }
 
-// drafting is ahead on a goroutine of its own. The function that it returns waits for it,
-// and must be called.
-func (c *Client) drafting(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, making *making) func() *draft {
+// startDraft is draftAhead on a goroutine of its own. The channel receives the draft, which may be
+// nil, or is closed.
+func (c *Client) startDraft(desc *cached, p *netdoc.HSIntroPoint, rend *rendCircuit, pending *pendingRend) <-chan *draft {
 	out := make(chan *draft, 1)
 	c.wg.Go(func() {
 		defer panics.Recover(c.cfg.Log, nil)
 		defer close(out) // after a panic, too
-		out <- c.ahead(desc, p, rend, making)
+		out <- c.draftAhead(desc, p, rend, pending)
 	})
-	return func() *draft { return <-out }
+	return out
 }
-
-// noDraft is what drafting returns if there is nothing to make.
-func noDraft() *draft { return nil }
 
 // drop forgets the secrets of a draft that is not sent. d may be nil.
 func (d *draft) drop() {
@@ -81,7 +78,7 @@ func (d *draft) drop() {
 }
 
 // introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, terms *circuit.Virtual, pow *cell.PoW) ([]byte, error) {
+func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendCircuit, terms *circuit.Virtual, pow *cell.PoW) ([]byte, error) {
 	at := rend.circ.Last()
 	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
 	if terms.SendmeInc != 0 {

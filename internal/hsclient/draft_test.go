@@ -15,20 +15,20 @@ func TestAhead(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	desc := &cached{inner: &netdoc.HSInner{}, blinded: s.blinded, subcredential: s.subcredential}
 	p := &s.inner.Points[0]
-	there, made := &rendezvous{circ: endAt{linkspec.Target{}}}, &rendezvous{circ: endAt{linkspec.Target{}}}
-	m := &making{asked: make(chan *rendezvous, 1)}
-	if d := c.ahead(desc, p, there, m); d == nil || d.rend != there || len(d.body) != introduceLen {
+	there, made := &rendCircuit{circ: endAt{linkspec.Target{}}}, &rendCircuit{circ: endAt{linkspec.Target{}}}
+	m := &pendingRend{circ: make(chan *rendCircuit, 1)}
+	if d := c.draftAhead(desc, p, there, m); d == nil || d.rend != there || len(d.body) != introduceLen {
 		t.Errorf("for a point that is there: %v", d)
 	}
-	m.asked <- made
-	if d := c.ahead(desc, p, nil, m); d == nil || d.rend != made {
+	m.circ <- made
+	if d := c.draftAhead(desc, p, nil, m); d == nil || d.rend != made {
 		t.Errorf("for a point that is being made: %v", d)
 	}
-	close(m.asked)
-	if d := c.ahead(desc, p, nil, m); d != nil {
+	close(m.circ)
+	if d := c.draftAhead(desc, p, nil, m); d != nil {
 		t.Errorf("without a point: %v", d)
 	}
-	if d := c.ahead(desc, &netdoc.HSIntroPoint{Enc: ident.X25519Key{}}, there, m); d != nil {
+	if d := c.draftAhead(desc, &netdoc.HSIntroPoint{Enc: ident.X25519Key{}}, there, m); d != nil {
 		t.Errorf("with a key of small order: %v", d)
 	}
 	var none *draft
@@ -38,8 +38,8 @@ func TestAhead(t *testing.T) {
 // TestPrepareFails: whoever waits for a rendezvous point that cannot be made is told so.
 func TestPrepareFails(t *testing.T) {
 	c := newClient(t, &fakeNet{})
-	m := c.prepare(t.Context(), false)
-	if r := <-m.asked; r != nil {
+	m := c.startRendezvous(t.Context(), false)
+	if r := <-m.circ; r != nil {
 		t.Error(r)
 	}
 	if got := <-m.done; got.err != errNoCircuit || got.rend != nil {

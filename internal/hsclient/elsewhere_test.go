@@ -15,8 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// tryElsewhere is as try, with another course for later; began is when this began.
-func tryElsewhere(t *testing.T, elsewhere func(ctx context.Context, a *approach) outcome, points ...doing) (o outcome, began []time.Duration, took time.Duration) {
+// tryElsewhere is as try, with another attempt for later; began is when this began.
+func tryElsewhere(t *testing.T, elsewhere func(ctx context.Context, a *race) outcome, points ...doing) (o outcome, began []time.Duration, took time.Duration) {
 	t.Helper()
 	c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
@@ -24,8 +24,8 @@ func tryElsewhere(t *testing.T, elsewhere func(ctx context.Context, a *approach)
 	for i := range points {
 		list[i] = &netdoc.HSIntroPoint{Auth: ident.Ed25519ID{byte(i)}}
 	}
-	a := newApproach(c.history(ident.Ed25519ID{}), list, nil)
-	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
+	a := newRace(c.history(ident.Ed25519ID{}), list, nil)
+	a.attempt = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 		for ; p != nil; p = a.next() {
 			if o := points[p.Auth[0]](ctx, a); o.circ != nil || o.err != nil || ctx.Err() != nil {
 				return o
@@ -45,19 +45,19 @@ func tryElsewhere(t *testing.T, elsewhere func(ctx context.Context, a *approach)
 // TestElsewhere: when no introduction point is left, and the service does not come, it is
 // soon asked elsewhere. Before, this began when the first rendezvous had timed out.
 func TestElsewhere(t *testing.T) {
-	lost := ignored(meetTimeout, nil)
+	lost := ignored(rendezvousTimeout, nil)
 	for name, c := range map[string]struct {
 		points []doing
 		at     time.Duration
 	}{
-		"one point":                  {[]doing{lost}, slowMeeting},
-		"the others refuse":          {[]doing{lost, unreachable, unreachable}, slowMeeting},
-		"two lost":                   {[]doing{lost, lost}, 2 * slowMeeting},
-		"two lost, and there is one": {[]doing{lost, lost, lost}, 2 * slowMeeting}, // which is tried beside
+		"one point":                  {[]doing{lost}, slowService},
+		"the others refuse":          {[]doing{lost, unreachable, unreachable}, slowService},
+		"two lost":                   {[]doing{lost, lost}, 2 * slowService},
+		"two lost, and there is one": {[]doing{lost, lost, lost}, 2 * slowService}, // which is tried beside
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			circ := new(closing)
-			found := func(ctx context.Context, _ *approach) outcome {
+			found := func(ctx context.Context, _ *race) outcome {
 				time.Sleep(time.Second)
 				return outcome{circ: circ}
 			}
@@ -65,7 +65,7 @@ func TestElsewhere(t *testing.T) {
 			if o.circ != circ || o.err != nil || !slices.Equal(began, []time.Duration{c.at}) || took != c.at+time.Second || circ.n.Load() != 0 {
 				t.Errorf("%s: %+v after %v, began %v", name, o, took, began)
 			}
-			nothing := func(context.Context, *approach) outcome { return outcome{} }
+			nothing := func(context.Context, *race) outcome { return outcome{} }
 			if o, began, _ = tryElsewhere(t, nothing, c.points...); !errors.Is(o.err, ErrRendezvous) || len(began) != 1 {
 				t.Errorf("%s: nothing elsewhere: %+v, began %v", name, o, began)
 			}
@@ -78,7 +78,7 @@ func TestElsewhere(t *testing.T) {
 func TestElsewhereInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late, first := new(closing), new(closing)
-		slowly := func(context.Context, *approach) outcome {
+		slowly := func(context.Context, *race) outcome {
 			time.Sleep(10 * time.Second)
 			return outcome{circ: late}
 		}
@@ -135,7 +135,7 @@ func TestWhere(t *testing.T) {
 		if c.newer != nil {
 			client.keep(c.newer, client.epoch)
 		}
-		a := newApproach(client.history(s.id), nil, nil)
+		a := newRace(client.history(s.id), nil, nil)
 		a.tried[ident.Ed25519ID{1}], a.tried[ident.Ed25519ID{2}] = true, true
 		a.found(c.old)
 		if o := client.elsewhere(t.Context(), a, c.old, false); o.circ != nil || o.err != nil {
@@ -191,19 +191,19 @@ func TestLostPointsLast(t *testing.T) {
 			}
 			return n
 		}
-		h.waited(bad, false, time.Second) // another rendezvous was first
+		h.noteWait(bad, false, time.Second) // another rendezvous was first
 		if n := last(); n == 50 {
 			t.Error("it is always last without a reason")
 		}
-		h.waited(bad, false, slowMeeting)
+		h.noteWait(bad, false, slowService)
 		if n := last(); n != 50 {
 			t.Errorf("it was last %d times", n)
 		}
-		h.waited(bad, true, time.Second)
+		h.noteWait(bad, true, time.Second)
 		if n := last(); n == 50 {
 			t.Error("it stays last although the service came")
 		}
-		h.waited(bad, true, 2*slowMeeting)
+		h.noteWait(bad, true, 2*slowService)
 		time.Sleep(forgive)
 		if n := last(); n == 50 {
 			t.Error("it stays last")

@@ -25,14 +25,14 @@ const (
 // NewIdentity is not seen by later attempts.
 type history struct {
 	c     *Client
-	key   meetKey
+	key   connKey
 	epoch int // of the client when it was made
 
 	// guarded by c.mu
 	used   time.Time                       // by an attempt that began, or noted something
 	points map[ident.Ed25519ID]*pointState // by their authentication keys
-	lost   int                             // how often the service did not come when it was introduced
-	lostAt time.Time
+	misses int                             // how often the service did not come when it was introduced
+	missAt time.Time                       // the last of them
 }
 
 // pointState is what went wrong with an introduction point lately.
@@ -40,7 +40,7 @@ type pointState struct {
 	at          time.Time
 	refused     bool // it knows no such service, or cannot be used
 	late        bool // it did not answer
-	lost        bool // it took an introduction, and the service did not come for a while
+	silent      bool // it took an introduction, and the service did not come for a while
 	unreachable int  // circuits to it that failed
 }
 
@@ -49,7 +49,7 @@ func (s *pointState) unusable(now time.Time) bool {
 }
 
 // historyLocked returns the history for an attempt that begins.
-func (c *Client) historyLocked(k meetKey) *history {
+func (c *Client) historyLocked(k connKey) *history {
 	now := time.Now()
 	h := c.histories[k]
 	if h == nil {
@@ -58,7 +58,7 @@ func (c *Client) historyLocked(k meetKey) *history {
 				delete(c.histories, key)
 			}
 		}
-		makeRoom(c.histories, maxHistories, func(o *history) time.Time { return o.used }, func(key meetKey) { delete(c.histories, key) })
+		makeRoom(c.histories, maxHistories, func(o *history) time.Time { return o.used }, func(key connKey) { delete(c.histories, key) })
 		h = &history{c: c, key: k, epoch: c.epoch, points: map[ident.Ed25519ID]*pointState{}}
 		c.histories[k] = h
 	}
@@ -100,7 +100,7 @@ func (h *history) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 		switch s := h.points[p.Auth]; {
 		case s.unusable(now):
 			late = late && s.late
-		case s != nil && s.lost && now.Sub(s.at) < forgive:
+		case s != nil && s.silent && now.Sub(s.at) < forgive:
 			last = append(last, p)
 		default:
 			out = append(out, p)
@@ -111,31 +111,31 @@ func (h *history) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 	return append(out, last...), late
 }
 
-// waited notes how long the service took to come after an introduction. A point where this
+// noteWait notes how long the service took to come after an introduction. A point where this
 // took long is tried after the others for a while: its host may be dead.
-func (h *history) waited(p *netdoc.HSIntroPoint, came bool, took time.Duration) {
-	if slow := took >= slowMeeting; slow || came {
-		h.note(p, func(s *pointState) { s.lost = slow })
+func (h *history) noteWait(p *netdoc.HSIntroPoint, came bool, took time.Duration) {
+	if slow := took >= slowService; slow || came {
+		h.note(p, func(s *pointState) { s.silent = slow })
 	}
 }
 
-// losses returns how often the service did not come lately.
-func (h *history) losses() int {
+// missed returns how often the service did not come lately.
+func (h *history) missed() int {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	if time.Since(h.lostAt) < forgive {
-		return h.lost
+	if time.Since(h.missAt) < forgive {
+		return h.misses
 	}
 	return 0
 }
 
-// noteLost remembers that an attempt has lost n introductions. Attempts at the same time
+// noteMissed remembers that the service did not come n times in one race. Races at the same time
 // do not add up.
-func (h *history) noteLost(n int) {
+func (h *history) noteMissed(n int) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	now := time.Now()
-	if n >= h.lost || now.Sub(h.lostAt) >= forgive {
-		h.lost, h.lostAt, h.used = n, now, now
+	if n >= h.misses || now.Sub(h.missAt) >= forgive {
+		h.misses, h.missAt, h.used = n, now, now
 	}
 }

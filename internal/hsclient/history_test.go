@@ -19,7 +19,7 @@ func (c *Client) history(id ident.Ed25519ID) *history { return c.historyFor(id, 
 func (c *Client) historyFor(id ident.Ed25519ID, key isolation.Key) *history {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.historyLocked(meetKey{id, key})
+	return c.historyLocked(connKey{id, key})
 }
 
 // TestHistoriesAreApart: what went wrong for the streams of one isolation key changes nothing
@@ -34,7 +34,7 @@ func TestHistoriesAreApart(t *testing.T) {
 	one := isolation.Key{Auth: isolation.NewAuth("one")}
 	h := c.historyFor(ident.Ed25519ID{1}, one)
 	h.note(&p, func(s *pointState) { s.refused = true })
-	newApproach(h, nil, c.puzzle(desc)).outbid()
+	newRace(h, nil, c.puzzle(desc)).outbid()
 	for _, x := range []struct {
 		what string
 		h    *history
@@ -46,7 +46,7 @@ func TestHistoriesAreApart(t *testing.T) {
 		{"another service", c.historyFor(ident.Ed25519ID{2}, one), false},
 	} {
 		points, _ := x.h.usable(desc)
-		effort := newApproach(x.h, nil, c.puzzle(desc)).effort()
+		effort := newRace(x.h, nil, c.puzzle(desc)).effort()
 		if (len(points) == 0) != x.same || (effort == firstRaise) != x.same {
 			t.Errorf("%s: %d points, effort %d", x.what, len(points), effort)
 		}
@@ -64,10 +64,10 @@ func TestAttemptOutlivesIdentity(t *testing.T) {
 	p := &s.inner.Points[0]
 	desc := &cached{inner: &s.inner, blinded: s.blinded, revision: 1, expires: time.Now().Add(time.Hour)}
 	old.note(p, func(s *pointState) { s.refused = true })
-	old.noteLost(3)
+	old.noteMissed(3)
 	next := c.history(s.id)
-	if points, _ := next.usable(desc); len(points) != 1 || next.losses() != 0 {
-		t.Errorf("%d points can be used, and %d introductions were lost", len(points), next.losses())
+	if points, _ := next.usable(desc); len(points) != 1 || next.missed() != 0 {
+		t.Errorf("%d points can be used, and %d introductions were lost", len(points), next.missed())
 	}
 	c.keep(desc, next.epoch)
 	if _, err := c.descriptor(t.Context(), old, nil); !errors.Is(err, ErrNoDescriptor) || len(f.to) == 0 {

@@ -1,5 +1,5 @@
 // Package hsclient reaches onion services (rend-spec-v3): it finds a service's
-// descriptor, meets the service at a rendezvous point, and gives out the circuit
+// descriptor, has the service come to a rendezvous point, and gives out the circuit
 // that leads to it.
 //
 // A client keeps descriptors by service. It keeps by service and isolation key: the
@@ -92,9 +92,9 @@ type Client struct {
 	descs     map[ident.Ed25519ID]*cached
 	services  map[ident.Ed25519ID]*known // by addresses
 	asked     map[question]pause
-	histories map[meetKey]*history
-	meets     map[meetKey]*meeting
-	late      lingering
+	histories map[connKey]*history
+	conns     map[connKey]*connection
+	lingering lingering
 	spare     spare
 	closed    bool
 }
@@ -105,7 +105,7 @@ func New(cfg Config) *Client {
 		cfg.Idle = func() time.Duration { return 10 * time.Minute }
 	}
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
-	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
+	c := &Client{cfg: cfg, conns: map[connKey]*connection{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.workers = newWorkers(c)
 	c.turns = newTurns(cfg.Log)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -117,15 +117,15 @@ func (c *Client) forgetLocked() {
 	for k := range c.descs {
 		c.dropLocked(k)
 	}
-	c.descs, c.asked, c.histories = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[meetKey]*history{}
+	c.descs, c.asked, c.histories = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[connKey]*history{}
 	c.services = map[ident.Ed25519ID]*known{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all
 // circuits that exist.
 func (c *Client) NewIdentity() {
-	for _, m := range c.forget() {
-		m.retire()
+	for _, conn := range c.forget() {
+		conn.retire()
 	}
 	c.turns.forget()
 	c.dropSpare() // after forget: none that is being made comes later
@@ -135,12 +135,12 @@ func (c *Client) NewIdentity() {
 // no more, or without one that is there now, leads no stream to its service any more: descriptors are
 // read again, and streams from now on share no circuit with those from before.
 func (c *Client) ChangedKeys(old, now Keys) {
-	for _, m := range c.forgetKeys(old.changed(now)) {
-		m.retire()
+	for _, conn := range c.forgetKeys(old.changed(now)) {
+		conn.retire()
 	}
 }
 
-func (c *Client) forgetKeys(changed []ident.Ed25519ID) (old []*meeting) {
+func (c *Client) forgetKeys(changed []ident.Ed25519ID) (old []*connection) {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -149,21 +149,21 @@ func (c *Client) forgetKeys(changed []ident.Ed25519ID) (old []*meeting) {
 	// The epoch keeps what attempts under way find from those that begin now.
 	c.epoch++
 	c.forgetLocked()
-	for k, m := range c.meets {
+	for k, conn := range c.conns {
 		if slices.Contains(changed, k.id) {
-			old = append(old, m)
-			delete(c.meets, k)
+			old = append(old, conn)
+			delete(c.conns, k)
 		}
 	}
 	return old
 }
 
-// forget forgets everything, and returns the meetings that there were.
-func (c *Client) forget() map[meetKey]*meeting {
+// forget forgets everything, and returns the connections that there were.
+func (c *Client) forget() map[connKey]*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.meets
-	c.meets = map[meetKey]*meeting{}
+	old := c.conns
+	c.conns = map[connKey]*connection{}
 	c.epoch++
 	c.forgetLocked()
 	return old
@@ -174,26 +174,26 @@ func (c *Client) Close() {
 	all := c.close()
 	c.cancel()
 	c.dropSpare()
-	for _, m := range all {
-		m.end()
+	for _, conn := range all {
+		conn.end()
 	}
 	c.wg.Wait()
 	c.room.Close() // after the last that opens an account below it
 	c.endLingering()
 }
 
-func (c *Client) close() map[meetKey]*meeting {
+func (c *Client) close() map[connKey]*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	all := c.meets
-	c.meets = map[meetKey]*meeting{}
+	all := c.conns
+	c.conns = map[connKey]*connection{}
 	c.forgetLocked()
 	return all
 }
 
-// meetKey says which streams share a circuit to a service.
-type meetKey struct {
+// connKey says which streams share a circuit to a service.
+type connKey struct {
 	id  ident.Ed25519ID
 	key isolation.Key
 }

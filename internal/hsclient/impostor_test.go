@@ -33,7 +33,7 @@ type impostor struct {
 	t    *testing.T
 	c    *Client
 	s    *madeService
-	rend *rendezvous
+	rend *rendCircuit
 	hop  *circuit.Hop // the point's end
 	next *draft
 }
@@ -51,7 +51,7 @@ func newImpostor(t *testing.T) *impostor {
 	if _, err := stream.BeginDir(circ.Engine().Last()); err != nil {
 		t.Fatal(err)
 	}
-	return &impostor{t: t, c: c, s: newService(t), rend: newRendezvous(circ), hop: <-hops}
+	return &impostor{t: t, c: c, s: newService(t), rend: newRendCircuit(circ), hop: <-hops}
 }
 
 // say has the point send a message. The client may have ended the circuit for the one before.
@@ -228,8 +228,8 @@ func TestRendezvousPointIsNoService(t *testing.T) {
 					virtual++
 				}
 			}
-			if virtual != x.hops || len(i.rend.met) > x.hops {
-				t.Errorf("%d virtual hops; met %d", virtual, len(i.rend.met))
+			if virtual != x.hops || len(i.rend.joined) > x.hops {
+				t.Errorf("%d virtual hops; met %d", virtual, len(i.rend.joined))
 			}
 		})
 	}
@@ -252,7 +252,7 @@ func (i *impostor) speakFor(cmd cell.RelayCommand, body []byte) {
 	i.establish()
 	i.arm()
 	i.say(cell.RelayRendezvous2, 0, i.service())
-	hop := <-i.rend.met
+	hop := <-i.rend.joined
 	var id uint16
 	if err := hop.OpenStream(func(n uint16) circuit.StreamReceiver { id = n; return hears{i.t} }); err != nil {
 		i.t.Fatal(err)
@@ -293,9 +293,9 @@ func TestKeyOfTheNextPoint(t *testing.T) {
 	defer cancel()
 	desc := &cached{inner: &s.inner, blinded: s.blinded, subcredential: s.subcredential}
 	h := c.history(s.id)
-	a := newApproach(h, []*netdoc.HSIntroPoint{&s.inner.Points[1]}, nil)
+	a := newRace(h, []*netdoc.HSIntroPoint{&s.inner.Points[1]}, nil)
 	over := make(chan outcome, 1)
-	go func() { over <- c.course(ctx, a, &s.inner.Points[0], desc, false) }()
+	go func() { over <- c.attempt(ctx, a, &s.inner.Points[0], desc, false) }()
 	var body []byte
 	select {
 	case body = <-arrived:

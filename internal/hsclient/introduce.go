@@ -18,8 +18,8 @@ import (
 const (
 	// introduceTimeout bounds an introduction up to its ACK, with its circuit.
 	introduceTimeout = 30 * time.Second
-	// meetTimeout bounds how long an introduced service may take to come.
-	meetTimeout = 30 * time.Second
+	// rendezvousTimeout bounds how long an introduced service may take to come.
+	rendezvousTimeout = 30 * time.Second
 )
 
 // target checks an introduction point's link specifiers, which a stranger wrote.
@@ -58,7 +58,7 @@ var errRefused = errors.New("the introduction point refuses")
 // introduce has the service told, through one introduction point, where this
 // client waits. rend waits for the service afterwards. pow may be nil; ahead is the
 // introduction if it was made before, or nil.
-func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW, ahead *draft) error {
+func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendCircuit, pow *cell.PoW, ahead *draft) error {
 	if pow != nil || ahead == nil || ahead.rend != rend {
 		ahead.drop()
 		var err error

@@ -25,7 +25,7 @@ func TestIntroduction(t *testing.T) {
 		RelayID: ident.RelayID{RSA: ident.RSAID{2}, Ed: ident.Ed25519ID{3}}, Ntor: ident.X25519Key{4},
 		Addrs: []netip.AddrPort{netip.MustParseAddrPort("8.8.4.4:9001"), netip.MustParseAddrPort("[2001:4860::1]:9001")},
 	}
-	rend := &rendezvous{circ: endAt{at}, cookie: [20]byte{5}}
+	rend := &rendCircuit{circ: endAt{at}, cookie: [20]byte{5}}
 	for i, terms := range []circuit.Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
 		var pow *cell.PoW
 		if i > 0 {
@@ -129,9 +129,9 @@ func TestTermsCGO(t *testing.T) {
 // TestRendezvousStates: RENDEZVOUS2 counts once, and only while an introduction is
 // under way.
 func TestRendezvousStates(t *testing.T) {
-	start := func() *rendezvous { return &rendezvous{point: new(circuit.Hop), met: make(chan *circuit.Hop, 1)} }
-	take := func(r *rendezvous) error {
-		return r.take(cell.RelayMsg{Cmd: cell.RelayRendezvous2, Data: make([]byte, 64)})
+	start := func() *rendCircuit { return &rendCircuit{point: new(circuit.Hop), joined: make(chan *circuit.Hop, 1)} }
+	take := func(r *rendCircuit) error {
+		return r.join(cell.RelayMsg{Cmd: cell.RelayRendezvous2, Data: make([]byte, 64)})
 	}
 	hs := func() *handshake.HSClientState {
 		s := newService(t)
@@ -148,7 +148,7 @@ func TestRendezvousStates(t *testing.T) {
 	if err := r.arm(hs(), circuit.Virtual{}); !fault.Is(err, fault.Local) {
 		t.Errorf("an introduction before the point has answered: %v", err)
 	}
-	r.state = established
+	r.state = rendEstablished
 	if err := take(r); !fault.Is(err, fault.Protocol) {
 		t.Errorf("while established: %v", err)
 	}
@@ -167,7 +167,7 @@ func TestRendezvousStates(t *testing.T) {
 	if err := r.arm(hs(), circuit.Virtual{}); err != nil {
 		t.Error(err)
 	}
-	if err := take(r); !fault.Is(err, fault.Protocol) || r.state != failed {
+	if err := take(r); !fault.Is(err, fault.Protocol) || r.state != rendFailed {
 		t.Errorf("a forged answer: %v, state %d", err, r.state)
 	}
 	if err := take(r); !fault.Is(err, fault.Protocol) || r.disarm() || r.arm(hs(), circuit.Virtual{}) == nil {

@@ -51,15 +51,15 @@ func TestIsolationOutlivesItsStream(t *testing.T) {
 	one, two := isolation.Key{Auth: isolation.NewAuth("one")}, isolation.Key{Auth: isolation.NewAuth("two")}
 	met := func(users int) openCirc {
 		circ := newOpenCirc(t)
-		m := &meeting{c: c, key: meetKey{service, one}, cancel: func(error) {}, ready: make(chan struct{}), users: users}
+		m := &connection{c: c, key: connKey{service, one}, cancel: func(error) {}, ready: make(chan struct{}), users: users}
 		c.mu.Lock()
-		c.meets[m.key] = m
+		c.conns[m.key] = m
 		c.mu.Unlock()
 		m.finish(circ, circ.Circuit.Last(), nil)
 		return circ
 	}
 	circ := met(1)
-	(&Lease{m: c.meets[meetKey{service, one}]}).Release() // the first stream has gone
+	(&Lease{conn: c.conns[connKey{service, one}]}).Release() // the first stream has gone
 	for name, key := range map[string]isolation.Key{"another": two, "none": {}} {
 		if l, err := c.Acquire(t.Context(), service, key, false); l != nil || err == nil {
 			t.Errorf("%s: it has the circuit of the first key: %v", name, err)

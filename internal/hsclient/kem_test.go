@@ -95,7 +95,7 @@ func TestKEMIntroduction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := introduction(hs, p, &rendezvous{circ: endAt{at}}, &circuit.Virtual{SendmeInc: 31, CGO: true, KEM: kem}, &cell.PoW{Effort: 1})
+	b, err := introduction(hs, p, &rendCircuit{circ: endAt{at}}, &circuit.Virtual{SendmeInc: 31, CGO: true, KEM: kem}, &cell.PoW{Effort: 1})
 	if err != nil || len(b) != introduceLen {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
@@ -141,18 +141,18 @@ func TestKEMTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		end  func(*rendezvous)
+		end  func(*rendCircuit)
 		gone bool
 	}{
-		"under way":  {func(*rendezvous) {}, false},
-		"taken back": {func(r *rendezvous) { r.disarm() }, true},
-		"given up":   {(*rendezvous).close, true},
+		"under way":  {func(*rendCircuit) {}, false},
+		"taken back": {func(r *rendCircuit) { r.disarm() }, true},
+		"given up":   {(*rendCircuit).close, true},
 	} {
 		kem, err := handshake.HSKEMEncapsulate(rand.Reader, s.blinded, key.Public())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &rendezvous{circ: endAt{}, point: new(circuit.Hop), state: established}
+		r := &rendCircuit{circ: endAt{}, point: new(circuit.Hop), state: rendEstablished}
 		if err := r.arm(nil, circuit.Virtual{KEM: kem}); err != nil {
 			t.Fatal(err)
 		}

@@ -43,10 +43,10 @@ func (c *Client) addLingerer(l *lingerer, stays time.Duration) (old *lingerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.timer = time.AfterFunc(stays, panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) }))
-	if len(c.late) >= maxLingering {
-		old = c.late[0]
+	if len(c.lingering) >= maxLingering {
+		old = c.lingering[0]
 	}
-	c.late = append(c.late, l)
+	c.lingering = append(c.lingering, l)
 	return old
 }
 
@@ -59,7 +59,7 @@ func (c *Client) forgetLingerer(l *lingerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.timer.Stop()
-	c.late = slices.DeleteFunc(c.late, func(o *lingerer) bool { return o == l })
+	c.lingering = slices.DeleteFunc(c.lingering, func(o *lingerer) bool { return o == l })
 }
 
 // endLingering closes all of them.
@@ -76,8 +76,8 @@ func (c *Client) endLingering() {
 func (c *Client) oldestLingerer() *lingerer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.late) == 0 {
+	if len(c.lingering) == 0 {
 		return nil
 	}
-	return c.late[0]
+	return c.lingering[0]
 }

@@ -66,8 +66,8 @@ func TestLeaveIntro(t *testing.T) {
 		t.Error("the oldest did not make room")
 	}
 	c.mu.Lock()
-	all := len(c.late)
-	last := c.late[all-1].circ
+	all := len(c.lingering)
+	last := c.lingering[all-1].circ
 	c.mu.Unlock()
 	if all != maxLingering || last.Engine().Err() != nil {
 		t.Error(all, last.Engine().Err())

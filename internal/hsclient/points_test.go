@@ -32,7 +32,7 @@ func TestPoints(t *testing.T) {
 		usable(1, false)
 		for n := range maxUnreachable {
 			usable(1, false)
-			if _, err := c.reach(t.Context(), c.history(s.id), p); err != errNoCircuit {
+			if _, err := c.reachIntroduction(t.Context(), c.history(s.id), p); err != errNoCircuit {
 				t.Error(n, err)
 			}
 		}
@@ -41,13 +41,13 @@ func TestPoints(t *testing.T) {
 		usable(1, false)
 		c.history(s.id).note(p, func(s *pointState) { s.late = true })
 		usable(0, true)
-		if _, _, _, err := c.meet(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
+		if _, _, _, err := c.reach(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
 			t.Error(err)
 		}
 		c.NewIdentity()
 		usable(1, false)
 		f.refused[ident.RSAID{1}] = true
-		if _, _, _, err := c.meet(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
+		if _, _, _, err := c.reach(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
 			t.Error(err)
 		}
 		usable(0, false)

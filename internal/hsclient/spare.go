@@ -23,14 +23,14 @@ const (
 // Its relay knows neither which one that will be, nor which one the last was: all of this is
 // on a circuit of its own. The client's mu guards it.
 type spare struct {
-	rend   *rendezvous // nil: there is none
+	rend   *rendCircuit // nil: there is none
 	stable bool
 	making bool        // it is being made
 	timer  *time.Timer // makes it, or ends it; may be nil
 }
 
 // stopLocked takes the point out, and ends what would have happened to it.
-func (s *spare) stopLocked() *rendezvous {
+func (s *spare) stopLocked() *rendCircuit {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
@@ -42,7 +42,7 @@ func (s *spare) stopLocked() *rendezvous {
 
 // takeSpare returns the spare rendezvous point, if there is one that is as stable as asked
 // for. An attempt has begun: none is made meanwhile.
-func (c *Client) takeSpare(stable bool) *rendezvous {
+func (c *Client) takeSpare(stable bool) *rendCircuit {
 	r := c.removeSpare(stable)
 	if r != nil && r.circ.Engine().Err() != nil {
 		r.close()
@@ -58,7 +58,7 @@ func (c *Client) dropSpare() {
 	}
 }
 
-func (c *Client) removeSpare(stable bool) *rendezvous {
+func (c *Client) removeSpare(stable bool) *rendCircuit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.spare.rend != nil && stable && !c.spare.stable {
@@ -79,17 +79,17 @@ func (c *Client) restock(stable bool) {
 }
 
 func (c *Client) makeSpare(stable bool) {
-	epoch, ok := c.working()
+	epoch, ok := c.startSpare()
 	if !ok {
 		return
 	}
-	defer c.worked()
+	defer c.endSpare()
 	ctx, cancel := context.WithTimeout(c.ctx, establishTimeout)
 	defer cancel()
 	circ, err := c.cfg.Network.Internal(ctx, stable)
-	var r *rendezvous
+	var r *rendCircuit
 	if err == nil {
-		r = newRendezvous(circ)
+		r = newRendCircuit(circ)
 		err = r.establish(ctx)
 	}
 	if err != nil {
@@ -101,9 +101,9 @@ func (c *Client) makeSpare(stable bool) {
 	}
 }
 
-// working counts a goroutine that makes a point, for which Close waits; false if it is too
+// startSpare counts a goroutine that makes a point, for which Close waits; false if it is too
 // late, or if another one makes it: many connections at a time need no more circuits.
-func (c *Client) working() (epoch int, ok bool) {
+func (c *Client) startSpare() (epoch int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.spare.making {
@@ -114,8 +114,8 @@ func (c *Client) working() (epoch int, ok bool) {
 	return c.epoch, true
 }
 
-// worked ends working.
-func (c *Client) worked() {
+// endSpare ends startSpare.
+func (c *Client) endSpare() {
 	defer c.wg.Done()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Client) worked() {
 }
 
 // keepSpare keeps a point, unless a new identity was asked for since, or there is one.
-func (c *Client) keepSpare(r *rendezvous, stable bool, epoch int) bool {
+func (c *Client) keepSpare(r *rendCircuit, stable bool, epoch int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.epoch != epoch || c.spare.rend != nil {

@@ -54,7 +54,7 @@ func TestSpare(t *testing.T) {
 	n := newInternalNet(t)
 	c := New(Config{Network: n, Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
-	made := func() *rendezvous {
+	made := func() *rendCircuit {
 		t.Helper()
 		c.makeSpare(false)
 		c.mu.Lock()
@@ -64,7 +64,7 @@ func TestSpare(t *testing.T) {
 		}
 		return c.spare.rend
 	}
-	ended := func(what string, r *rendezvous) {
+	ended := func(what string, r *rendCircuit) {
 		t.Helper()
 		if r.circ.Engine().Err() == nil {
 			t.Errorf("%s: the circuit is open", what)
@@ -84,14 +84,14 @@ func TestSpare(t *testing.T) {
 	if c.takeSpare(true) != nil {
 		t.Error("a point that is not stable serves a stable stream")
 	}
-	m := c.prepare(t.Context(), false)
-	if r := <-m.asked; r != first {
+	m := c.startRendezvous(t.Context(), false)
+	if r := <-m.circ; r != first {
 		t.Error("an introduction cannot be made for it")
 	}
-	if got := <-m.done; got.rend != first || got.err != nil || first.state != established {
+	if got := <-m.done; got.rend != first || got.err != nil || first.state != rendEstablished {
 		t.Error(got, first.state)
 	}
-	if r := <-m.asked; r != nil || c.takeSpare(false) != nil {
+	if r := <-m.circ; r != nil || c.takeSpare(false) != nil {
 		t.Error("it serves two attempts")
 	}
 	first.close()
@@ -105,7 +105,7 @@ func TestSpare(t *testing.T) {
 	before := made()
 	c.NewIdentity()
 	ended("a new identity", before)
-	if c.keepSpare(newRendezvous(n.build()), false, 0) {
+	if c.keepSpare(newRendCircuit(n.build()), false, 0) {
 		t.Error("a point of the identity before is kept")
 	}
 	last := made()

@@ -23,9 +23,9 @@ const (
 	// does: to twice as much up to doubleUntil, then by half; to firstRaise at least.
 	firstRaise, doubleUntil = 8, 1000
 	// With proofs of work, more introductions are worth their price: each has more effort
-	// than the one before. maxBids is how many, and bidCourses how many of them wait for
+	// than the one before. maxBids is how many, and bidAttempts how many of them wait for
 	// the service at the same time.
-	maxBids, bidCourses = 6, 4
+	maxBids, bidAttempts = 6, 4
 	// toldEffort is the effort from which on the log tells users of the work at level Info:
 	// it takes about a second.
 	toldEffort = 100
@@ -63,17 +63,17 @@ func (c *Client) puzzle(desc *cached) *puzzle {
 // errUnproved says that a proof of work was not done in time.
 var errUnproved = errors.New("the proof of work that it asks for is not done in time")
 
-// proofs are the proofs of work of one course: one for each introduction. A proof is not
+// proofs are the proofs of work of one attempt: one for each introduction. A proof is not
 // for an introduction point: while the way to one is sought, it is made already, and if
 // there is no way it serves for the next point.
 type proofs struct {
-	a      *approach
-	making <-chan proved
+	race   *race
+	making <-chan proofResult
 	effort uint32 // of the proof that is being made
 }
 
-// proved is the outcome of a proof; pow is nil if there is no effort.
-type proved struct {
+// proofResult is the outcome of a proof; pow is nil if there is no effort.
+type proofResult struct {
 	pow *cell.PoW
 	err error
 }
@@ -83,25 +83,25 @@ func (w *proofs) begin(ctx context.Context) {
 	if w.making != nil {
 		return
 	}
-	out := make(chan proved, 1)
+	out := make(chan proofResult, 1)
 	w.making = out
-	effort := w.a.effort()
+	effort := w.race.effort()
 	w.effort = effort
 	if effort == 0 {
-		w.a.worked()
-		out <- proved{}
+		w.race.proved()
+		out <- proofResult{}
 		return
 	}
-	c := w.a.c
+	c := w.race.c
 	c.wg.Go(func() {
-		defer panics.Recover(c.cfg.Log, func(err error) { out <- proved{err: err} })
-		pow, err := c.prove(ctx, w.a.history.key.key, hspow.Params{Blinded: w.a.puzzle.blinded, Seed: w.a.puzzle.Seed, Effort: effort})
-		w.a.worked()
+		defer panics.Recover(c.cfg.Log, func(err error) { out <- proofResult{err: err} })
+		pow, err := c.prove(ctx, w.race.history.key.key, hspow.Params{Blinded: w.race.puzzle.blinded, Seed: w.race.puzzle.Seed, Effort: effort})
+		w.race.proved()
 		if err != nil {
-			out <- proved{err: err}
+			out <- proofResult{err: err}
 			return
 		}
-		out <- proved{pow: pow}
+		out <- proofResult{pow: pow}
 	})
 }
 

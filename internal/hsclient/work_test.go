@@ -90,8 +90,8 @@ func TestNoPuzzle(t *testing.T) {
 func TestProofs(t *testing.T) {
 	c := newWorker(t, 2)
 	desc := asking(1)
-	a := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(desc))
-	w := proofs{a: a}
+	a := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(desc))
+	w := proofs{race: a}
 	var nonces [][16]byte
 	for range 2 {
 		w.begin(t.Context())
@@ -122,8 +122,8 @@ func TestProofs(t *testing.T) {
 // proof, until one was lost.
 func TestProofWithoutEffort(t *testing.T) {
 	c := newWorker(t, 100)
-	a := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
-	w := proofs{a: a}
+	a := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
+	w := proofs{race: a}
 	w.begin(t.Context())
 	if pow, err := w.take(t.Context()); pow != nil || err != nil {
 		t.Errorf("%+v, %v", pow, err)
@@ -135,7 +135,7 @@ func TestProofWithoutEffort(t *testing.T) {
 // done; the error says so.
 func TestProofNotInTime(t *testing.T) {
 	c := newWorker(t, 1<<32-1)
-	w := proofs{a: newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(1<<32-1)))}
+	w := proofs{race: newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(1<<32-1)))}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	w.begin(ctx)
@@ -149,20 +149,20 @@ func TestProofNotInTime(t *testing.T) {
 func TestLostIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorker(t, 1000)
-		one, two := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))), newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
+		one, two := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))), newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
 		one.outbid()
 		two.outbid()
 		time.Sleep(forgive - time.Second)
-		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != firstRaise {
+		if e := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != firstRaise {
 			t.Errorf("effort %d", e)
 		}
 		two.outbid()
 		time.Sleep(2 * time.Second)
-		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 2*firstRaise {
+		if e := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 2*firstRaise {
 			t.Errorf("effort %d", e)
 		}
 		time.Sleep(forgive)
-		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 0 {
+		if e := newRace(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 0 {
 			t.Errorf("effort %d", e)
 		}
 	})
@@ -174,11 +174,11 @@ func TestBids(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorker(t, 10_000)
 		p := new(netdoc.HSIntroPoint)
-		a := newApproach(c.history(ident.Ed25519ID{}), []*netdoc.HSIntroPoint{p}, c.puzzle(asking(0)))
+		a := newRace(c.history(ident.Ed25519ID{}), []*netdoc.HSIntroPoint{p}, c.puzzle(asking(0)))
 		circ := new(closing)
 		var mu sync.Mutex
 		var efforts []uint32
-		a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
+		a.attempt = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 			effort := a.effort()
 			mu.Lock()
 			efforts = append(efforts, effort)
@@ -188,7 +188,7 @@ func TestBids(t *testing.T) {
 				return outcome{circ: circ}
 			}
 			select {
-			case <-time.After(slowMeeting):
+			case <-time.After(slowService):
 				a.slow <- struct{}{}
 			case <-ctx.Done():
 			}
@@ -196,7 +196,7 @@ func TestBids(t *testing.T) {
 			return outcome{}
 		}
 		began := time.Now()
-		if o := a.run(t.Context()); o.circ != circ || time.Since(began) != 3*slowMeeting {
+		if o := a.run(t.Context()); o.circ != circ || time.Since(began) != 3*slowService {
 			t.Errorf("%+v after %v", o, time.Since(began))
 		}
 		mu.Lock()
@@ -216,11 +216,11 @@ func TestSeedExpired(t *testing.T) {
 	s := newService(t)
 	desc := asking(7)
 	desc.blinded = s.blinded
-	if got := c.seeded(t.Context(), c.history(s.id), desc); got != desc || len(f.to) != 0 {
+	if got := c.freshSeed(t.Context(), c.history(s.id), desc); got != desc || len(f.to) != 0 {
 		t.Errorf("%d directories were asked", len(f.to))
 	}
 	desc.inner.PoW.Expires = time.Now().Add(-time.Second)
-	if got := c.seeded(t.Context(), c.history(s.id), desc); got != desc || len(f.to) == 0 {
+	if got := c.freshSeed(t.Context(), c.history(s.id), desc); got != desc || len(f.to) == 0 {
 		t.Errorf("%d directories were asked", len(f.to))
 	}
 }

@@ -326,7 +326,7 @@ func TestCloseEndsWork(t *testing.T) {
 	c, m := workersOn(t, 2, 0)
 	c.cfg.MaxEffort = 1<<32 - 1
 	desc := asking(1<<32 - 1)
-	w := proofs{a: newApproach(c.history(desc.blinded), nil, c.puzzle(desc))}
+	w := proofs{race: newRace(c.history(desc.blinded), nil, c.puzzle(desc))}
 	w.begin(c.ctx)
 	untilWorking(t, m, 2)
 	c.Close()

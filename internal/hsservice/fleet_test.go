@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/ident"
 )
 
@@ -36,7 +37,7 @@ func TestFleetConverges(t *testing.T) {
 				h.expect(t, "after an hour", k, all...)
 				per := float64(h.published()) / float64(hosts)
 				t.Logf("%.0f uploads an hour and host", per)
-				if most := 1.5 * 16 * float64(time.Hour/refreshMin); per > most {
+				if most := 1.5 * 16 * float64(time.Hour/hsfleet.RefreshMin); per > most {
 					t.Errorf("%.0f uploads an hour and host, more than %.0f", per, most)
 				}
 				for _, s := range all {
@@ -84,7 +85,7 @@ func TestFleetComesAndGoes(t *testing.T) {
 		h.expect(t, "A has left", k, b, c)
 		kill(a)
 		kill(b)
-		time.Sleep(entryLife + 2*lookMax + time.Minute)
+		time.Sleep(hsfleet.EntryLife + 2*lookMax + time.Minute)
 		synctest.Wait()
 		h.expect(t, "B died", k, c)
 		// The last one may leave, too; its points stay, for there are no others.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -41,7 +42,7 @@ func (r *rival) publish(d *netdoc.HSDescriptor) error {
 		return nil
 	}
 	r.done[d.Blinded] = true
-	f, err := newFleet(r.key)
+	f, err := hsfleet.New(r.key.Bytes())
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (r *rival) publish(d *netdoc.HSDescriptor) error {
 			continue
 		}
 		inner := &netdoc.HSInner{Points: r.points}
-		if inner.Fleet, err = f.seal.seal([]hostEntry{{f.host, time.Now(), 0, r.points}}, d.Blinded, d.Revision); err != nil {
+		if inner.Fleet, err = f.Sealer.Seal([]hsfleet.Entry{{Host: f.Host, At: time.Now(), Points: r.points}}, d.Blinded, d.Revision); err != nil {
 			return err
 		}
 		other, err := encode(&x.keys, d.Revision, inner, time.Now(), netdoc.MaxHSDescriptor)
@@ -93,7 +94,7 @@ func TestFleetCollidesWithTheDead(t *testing.T) {
 		}
 		a.mu.Lock()
 		for _, x := range a.descs {
-			if n := len(x.view.published); n > 3 {
+			if n := x.view.Counted(); n > 3 {
 				t.Errorf("%d descriptors are counted", n)
 			}
 		}

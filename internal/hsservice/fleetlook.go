@@ -12,8 +12,8 @@ import (
 // tendFleet looks at a descriptor if it is time to.
 func (s *Service) tendFleet(d *netdir.Directory, x *descriptor, fresh bool, now time.Time) (busy bool) {
 	v := &x.view
-	old := fresh && now.Sub(v.looked) > lookFresh
-	if leaving := s.fleet.leaving; old || !now.Before(v.next) || !leaving.IsZero() && v.looked.Before(leaving) {
+	old := fresh && now.Sub(v.Looked) > lookFresh
+	if leaving := s.fleet.leaving; old || !now.Before(v.Next) || !leaving.IsZero() && v.Looked.Before(leaving) {
 		s.look(d, x, now)
 		return true
 	}
@@ -23,7 +23,7 @@ func (s *Service) tendFleet(d *netdir.Directory, x *descriptor, fresh bool, now 
 // look fetches the descriptor that clients find, and notes what it says.
 func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 	x.busy = true
-	x.view.next = now.Add(lookMin + time.Duration(random(int64(lookMax-lookMin))))
+	x.view.Next = now.Add(lookMin + time.Duration(random(int64(lookMax-lookMin))))
 	known := x.revision
 	dirs := s.allowed(x.period.fetchDirectories(d, x.keys.Blinded.Public()))
 	s.wg.Go(func() {
@@ -33,7 +33,7 @@ func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 			s.looked(x, nil, nil, err)
 			return
 		}
-		in, err := got.Open(x.keys.Subcredential, s.fleet.client)
+		in, err := got.Open(x.keys.Subcredential, s.fleet.Client)
 		if err == nil {
 			s.found(x, in)
 		}
@@ -52,8 +52,8 @@ func (s *Service) found(x *descriptor, in *netdoc.HSInner) {
 	}) {
 		return
 	}
-	x.view.named = true
-	if !slices.ContainsFunc(s.descs, func(x *descriptor) bool { return !x.view.named }) {
+	x.view.Named = true
+	if !slices.ContainsFunc(s.descs, func(x *descriptor) bool { return !x.view.Named }) {
 		s.pubOnce.Do(func() { close(s.published) })
 	}
 }
@@ -64,9 +64,9 @@ func (s *Service) looked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSI
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.kick()
-	x.busy, x.view.looked = false, now
+	x.busy, x.view.Looked = false, now
 	if !s.isPublished() {
-		x.view.next = now.Add(lookFresh)
+		x.view.Next = now.Add(lookFresh)
 	}
 	if err != nil {
 		s.problem = err
@@ -79,7 +79,7 @@ func (s *Service) looked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSI
 // refused notes the descriptor for which a directory refused ours.
 func (s *Service) refused(x *descriptor, old *netdoc.HSDescriptor) {
 	now := time.Now()
-	in, err := old.Open(x.keys.Subcredential, s.fleet.client)
+	in, err := old.Open(x.keys.Subcredential, s.fleet.Client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

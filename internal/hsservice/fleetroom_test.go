@@ -77,8 +77,8 @@ func TestFleetLength(t *testing.T) {
 		for _, s := range []*Service{a, b} {
 			s.mu.Lock()
 			for _, x := range s.descs {
-				if len(x.view.published) > 5 {
-					t.Errorf("%d descriptors are counted", len(x.view.published))
+				if x.view.Counted() > 5 {
+					t.Errorf("%d descriptors are counted", x.view.Counted())
 				}
 			}
 			s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -85,7 +86,7 @@ func TestFleetWork(t *testing.T) {
 		}
 		per := float64(h.published()) / 8 // four hours, two hosts
 		t.Logf("%.0f uploads an hour and host", per)
-		if most := 1.5 * 16 * float64(time.Hour/refreshMin); per > most {
+		if most := 1.5 * 16 * float64(time.Hour/hsfleet.RefreshMin); per > most {
 			t.Errorf("%.0f uploads an hour and host, more than %.0f", per, most)
 		}
 		kill(a)

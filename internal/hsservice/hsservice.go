@@ -28,6 +28,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -92,7 +93,7 @@ type Config struct {
 	// Masters are the services of which this one is a backend (see masters.go).
 	Masters []ident.Ed25519ID
 	// Backends makes this service a frontend, which has no clients itself: its
-	// descriptors name the introduction points of these services (see balance.go).
+	// descriptors name the introduction points of these services (see frontend.go).
 	Backends []ident.Ed25519ID
 	// Memory counts what the service remembers of proofs of work; nil: nothing does.
 	Memory *account.Memory
@@ -109,17 +110,17 @@ type Config struct {
 
 // Service is a running onion service.
 type Service struct {
-	cfg     Config
-	live    atomic.Pointer[Live]
-	log     *slog.Logger
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	wg      sync.WaitGroup
-	kicked  chan struct{} // wakes tend
-	store   store
-	destroy func(*circuit.Circuit) // closeCircuit, except in tests
-	fleet   *fleet                 // nil: this is the only host. The mutex guards what changes
-	balance *balance               // nil: this is no frontend. The mutex guards it
+	cfg      Config
+	live     atomic.Pointer[Live]
+	log      *slog.Logger
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	wg       sync.WaitGroup
+	kicked   chan struct{} // wakes tend
+	store    store
+	destroy  func(*circuit.Circuit) // closeCircuit, except in tests
+	fleet    *fleet                 // nil: this is the only host. The mutex guards what changes
+	frontend *frontend              // nil: this is no frontend. The mutex guards it
 
 	waiting   queue
 	opening   *rate.Limiter // of introductions
@@ -200,9 +201,9 @@ func New(cfg Config) (*Service, error) {
 		}
 	}
 	if len(cfg.Backends) > 0 {
-		s.balance = newBalance(cfg.Backends)
+		s.frontend = &frontend{Frontend: hsfleet.NewFrontend(cfg.Backends)}
 	}
-	s.work = newWork(fleetSecret(cfg.Key, "work"), cfg.Memory, &s.counts, s.waiting.ready, s.log)
+	s.work = newWork(hsfleet.Secret(cfg.Key.Bytes(), "work"), cfg.Memory, &s.counts, s.waiting.ready, s.log)
 	if cfg.Circuits.Testing() {
 		s.work.control.Every = hspow.ControlEveryTesting
 	}
@@ -336,7 +337,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	s.param = d.Param
 	s.extra = int(s.param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
 	var wait time.Duration
-	if s.balance != nil {
+	if s.frontend != nil {
 		wait = s.tendBackends(d, now)
 	} else {
 		s.tendOutdated(d)

@@ -88,8 +88,8 @@ func (s *Service) hasOthers(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.descs {
-		for _, e := range x.view.others {
-			if e.fresh(now) {
+		for _, e := range x.view.Others {
+			if e.Fresh(now) {
 				return true
 			}
 		}

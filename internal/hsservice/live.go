@@ -86,7 +86,7 @@ func (s *Service) Reload(next Live) error {
 		x.less = 0 // fewer clients leave room for more points
 	}
 	revoked := removed(old.Clients, next.Clients)
-	if revoked && s.balance != nil {
+	if revoked && s.frontend != nil {
 		s.log.Warn("a client was removed, but knows the introduction points of the backends: replace these by SIGHUP to Chive's backends, and by a restart of others")
 	}
 	if len(s.cfg.Masters) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -53,9 +54,9 @@ type descriptor struct {
 	retry    time.Time           // of what failed; zero: nothing did
 	failures int
 
-	less  int         // how many points too many for the length of a descriptor there were
-	hosts []hostEntry // of a fleet: those that the next one names
-	view  fleetView
+	less  int             // how many points too many for the length of a descriptor there were
+	hosts []hsfleet.Entry // of a fleet: those that the next one names
+	view  hsfleet.View
 
 	dir  *netdir.Directory // dirs are of this one
 	dirs []netdir.Relay
@@ -114,8 +115,8 @@ func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
 // ready returns the introduction points that descriptors name; not ok: it is better to
 // wait for more of them.
 func (s *Service) ready(now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
-	if s.balance != nil {
-		own = s.balance.points(s.pointRoom())
+	if s.frontend != nil {
+		own = s.frontend.Points(s.pointRoom())
 		return own, longest, len(own) > 0
 	}
 	own = s.introPoints(now)
@@ -147,14 +148,14 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 	points := own
 	if s.fleet != nil {
 		x.hosts = s.roster(x, own, now)
-		points = pointsOf(x.hosts)
+		points = hsfleet.PointsOf(x.hosts)
 	}
 	effort := s.work.suggested()
 	if s.fleet != nil {
-		effort = effortOf(x.hosts)
+		effort = hsfleet.EffortOf(x.hosts)
 	}
 	x.pow = s.work.offer(x.pow, effort, now)
-	content := contentOf(x, dirs, points, s.balance.offer()+offerText(x.pow))
+	content := contentOf(x, dirs, points, s.frontend.offer()+offerText(x.pow))
 	fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
 	// A pause after a failed upload is for the same descriptor, not for what is new. There is
 	// no content if it is for something else, and the hosts of a fleet need it to take turns.
@@ -170,7 +171,7 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 	}
 	if fresh {
 		if s.fleet != nil {
-			if wait := x.view.pause(now); wait > 0 {
+			if wait := x.view.Pause(now); wait > 0 {
 				return wait
 			}
 		}
@@ -183,7 +184,7 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 			return maxRetry
 		}
 		x.left = dirs
-		x.view.count(now)
+		x.view.Count(now)
 	}
 	s.publish(d, x)
 	return longest
@@ -263,7 +264,7 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 }
 
 // merges reports whether descriptors name points of others.
-func (s *Service) merges() bool { return s.fleet != nil || s.balance != nil }
+func (s *Service) merges() bool { return s.fleet != nil || s.frontend != nil }
 
 // pointRoom returns how many points the descriptor has room for.
 func (x *descriptor) pointRoom() int { return netdoc.MaxIntroPoints - x.less }
@@ -329,7 +330,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	x.content = content
 	from, to := minUpload, maxUpload
 	if s.fleet != nil {
-		from, to = refreshMin, refreshMax
+		from, to = hsfleet.RefreshMin, hsfleet.RefreshMax
 	}
 	x.next = now.Add(from + time.Duration(random(int64(to-from))))
 	return nil
@@ -342,13 +343,13 @@ func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byt
 		return inner, err
 	}
 	inner.Points = mixed(points) // their order must not tell which are of one host
-	if s.balance != nil {
+	if s.frontend != nil {
 		inner.FlowControl, inner.SendmeInc, inner.CGO = protover.Set{}, 0, false
-		s.balance.offerFlow(inner)
-		inner.HalfClose = s.balance.halfClose()
+		s.frontend.OfferFlow(inner)
+		inner.HalfClose = s.frontend.HalfClose()
 	}
 	if s.fleet != nil {
-		inner.Fleet, err = s.fleet.seal.seal(x.hosts, x.keys.Blinded.Public(), x.revision)
+		inner.Fleet, err = s.fleet.Sealer.Seal(x.hosts, x.keys.Blinded.Public(), x.revision)
 	}
 	return inner, err
 }

@@ -78,9 +78,9 @@ func (s *Service) uploaded(x *descriptor, gone []*point, total int, left []netdi
 		s.uploadedAt = now
 	}
 	x.busy = false
-	x.view.next = now.Add(lookSoon)
+	x.view.Next = now.Add(lookSoon)
 	if !s.isPublished() {
-		x.view.next = now
+		x.view.Next = now
 	}
 	if x.doc == nil || x.doc.Revision != x.revision || x.content == ([32]byte{}) {
 		return // another host's is newer, or collides with it (saw)

@@ -18,7 +18,7 @@ func (r *Registry) Families() (all []Family) {
 	for i := range r.entries {
 		e := &r.entries[i]
 		if len(all) == 0 || all[len(all)-1].Name != e.family {
-			all = append(all, Family{Name: e.family, Type: e.kind(), Help: e.help})
+			all = append(all, Family{Name: e.family, Type: e.metric.kind(), Help: e.help})
 		}
 		f := &all[len(all)-1]
 		for _, l := range labelPair.FindAllString(e.labels, -1) {

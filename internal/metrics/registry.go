@@ -3,7 +3,6 @@ package metrics
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"sync"
@@ -24,40 +23,40 @@ type entry struct {
 	name           string // family{labels}
 	family, labels string // labels without the braces, perhaps empty
 	help           string
-	metric         any // *Counter, *Gauge, *Histogram, func() uint64 (a counter), func() time.Duration (a counter of seconds) or func() int64 (a gauge)
+	metric         metric
 }
 
 // Counter returns the counter of that name, which it makes when there is none.
 func (r *Registry) Counter(name, help string) *Counter {
-	return r.register(name, help, new(Counter), false).(*Counter)
+	return register(r, name, help, new(Counter), false)
 }
 
 // Gauge returns the gauge of that name, which it makes when there is none.
 func (r *Registry) Gauge(name, help string) *Gauge {
-	return r.register(name, help, new(Gauge), false).(*Gauge)
+	return register(r, name, help, new(Gauge), false)
 }
 
 // Histogram returns the histogram of that name, which it makes when there is
 // none.
 func (r *Registry) Histogram(name, help string) *Histogram {
-	return r.register(name, help, new(Histogram), false).(*Histogram)
+	return register(r, name, help, new(Histogram), false)
 }
 
 // CounterFunc registers a counter that is kept elsewhere: f returns its value.
 // A second registration replaces the first. f must be quick, safe for any
 // goroutine, and must not use the registry.
 func (r *Registry) CounterFunc(name, help string, f func() uint64) {
-	r.register(name, help, f, true)
+	register(r, name, help, counterFunc(f), true)
 }
 
 // SecondsFunc is CounterFunc for a counter of time, which is printed in seconds.
 func (r *Registry) SecondsFunc(name, help string, f func() time.Duration) {
-	r.register(name, help, f, true)
+	register(r, name, help, secondsFunc(f), true)
 }
 
 // GaugeFunc is CounterFunc for a gauge.
 func (r *Registry) GaugeFunc(name, help string, f func() int64) {
-	r.register(name, help, f, true)
+	register(r, name, help, gaugeFunc(f), true)
 }
 
 // metricName is a name of Prometheus' data model. Values of labels have no
@@ -70,7 +69,7 @@ var labelPair = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*="[^"]*"`)
 
 // register returns the metric of that name: m when there is none, or when m
 // replaces it.
-func (r *Registry) register(name, help string, m any, replace bool) any {
+func register[M metric](r *Registry, name, help string, m M, replace bool) M {
 	parts := metricName.FindStringSubmatch(name)
 	if parts == nil {
 		panic(fmt.Sprintf("metrics: %q is not a metric's name", name))
@@ -85,11 +84,13 @@ func (r *Registry) register(name, help string, m any, replace bool) any {
 		r.entries = slices.Insert(r.entries, i, e)
 		return m
 	}
-	if have := r.entries[i].metric; reflect.TypeOf(have) != reflect.TypeOf(m) {
-		panic(fmt.Sprintf("metrics: %s is a %T, not a %T", name, have, m))
+	have, ok := r.entries[i].metric.(M)
+	if !ok {
+		panic(fmt.Sprintf("metrics: %s is a %T, not a %T", name, r.entries[i].metric, m))
 	}
-	if replace {
-		r.entries[i].metric = m
+	if !replace {
+		return have
 	}
-	return r.entries[i].metric
+	r.entries[i].metric = m
+	return m
 }

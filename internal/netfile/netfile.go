@@ -5,10 +5,7 @@ package netfile
 
 import (
 	"encoding"
-	"fmt"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -21,30 +18,30 @@ import (
 // file is the TOML form.
 type file struct {
 	Name      string      `toml:"name"`
-	Authority []authority `toml:"authority"`
-	Fallback  []fallback  `toml:"fallback"`
-	Testing   *relaxed    `toml:"testing"`
+	Authority []authority `toml:"authority,omitempty"`
+	Fallback  []fallback  `toml:"fallback,omitempty"`
+	Testing   *relaxed    `toml:"testing,omitempty"`
 }
 
 type authority struct {
 	Nickname string   `toml:"nickname"`
 	V3Ident  string   `toml:"v3ident"`
 	RSA      string   `toml:"rsa"`
-	Ed25519  string   `toml:"ed25519"`
+	Ed25519  string   `toml:"ed25519,omitempty"`
 	ORPort   []string `toml:"orport"`
-	DirPort  string   `toml:"dirport"`
+	DirPort  string   `toml:"dirport,omitempty"`
 }
 
 type fallback struct {
 	RSA     string   `toml:"rsa"`
-	Ed25519 string   `toml:"ed25519"`
+	Ed25519 string   `toml:"ed25519,omitempty"`
 	ORPort  []string `toml:"orport"`
 }
 
 type relaxed struct {
 	AllowPrivateAddresses  *bool  `toml:"allow_private_addresses"`
 	EnforceDistinctSubnets *bool  `toml:"enforce_distinct_subnets"`
-	VotingInterval         string `toml:"voting_interval"`
+	VotingInterval         string `toml:"voting_interval,omitempty"`
 }
 
 // keys lists the keys of all tables, for suggestions.
@@ -188,41 +185,42 @@ func addrPort(s string) (netip.AddrPort, error) {
 	return netaddr.PlainPort(ap), nil
 }
 
-// Format writes n as a network file that Parse reads back. check leaves no character
-// that TOML escapes.
+// Format writes n as a network file that Parse reads back.
 func Format(n *netdir.Network) ([]byte, error) {
 	if err := check(n); err != nil {
 		return nil, err
 	}
-	b := fmt.Appendf(nil, "name = %q\n", n.Name)
+	f := file{Name: n.Name}
 	for _, a := range n.Authorities {
-		b = fmt.Appendf(b, "\n[[authority]]\nnickname = %q\nv3ident = %q\n", a.Nickname, a.V3Ident)
-		b = appendRelay(b, a.RSA, a.Ed, a.ORPorts)
+		out := authority{Nickname: a.Nickname, V3Ident: a.V3Ident.String(), RSA: a.RSA.String(), Ed25519: edText(a.Ed), ORPort: texts(a.ORPorts)}
 		if a.DirPort.IsValid() {
-			b = fmt.Appendf(b, "dirport = %q\n", a.DirPort)
+			out.DirPort = a.DirPort.String()
 		}
+		f.Authority = append(f.Authority, out)
 	}
-	for _, f := range n.Fallbacks {
-		b = appendRelay(append(b, "\n[[fallback]]\n"...), f.RSA, f.Ed, f.ORPorts)
+	for _, b := range n.Fallbacks {
+		f.Fallback = append(f.Fallback, fallback{RSA: b.RSA.String(), Ed25519: edText(b.Ed), ORPort: texts(b.ORPorts)})
 	}
 	if t := n.Testing; t != netdir.DefaultTesting() {
-		b = fmt.Appendf(b, "\n[testing]\nallow_private_addresses = %t\nenforce_distinct_subnets = %t\n", t.AllowPrivateAddresses, t.EnforceDistinctSubnets)
+		f.Testing = &relaxed{AllowPrivateAddresses: &t.AllowPrivateAddresses, EnforceDistinctSubnets: &t.EnforceDistinctSubnets}
 		if t.VotingInterval != 0 {
-			b = fmt.Appendf(b, "voting_interval = %q\n", t.VotingInterval)
+			f.Testing.VotingInterval = t.VotingInterval.String()
 		}
 	}
-	return b, nil
+	return tomlfile.Encode(&f)
 }
 
-// appendRelay writes the keys that authorities and fallbacks share.
-func appendRelay(b []byte, rsa ident.RSAID, ed ident.Ed25519ID, orPorts []netip.AddrPort) []byte {
-	b = fmt.Appendf(b, "rsa = %q\n", rsa)
-	if !ed.IsZero() {
-		b = fmt.Appendf(b, "ed25519 = %q\n", ed)
+func edText(id ident.Ed25519ID) string {
+	if id.IsZero() {
+		return ""
 	}
-	list := make([]string, len(orPorts))
-	for i, ap := range orPorts {
-		list[i] = strconv.Quote(ap.String())
+	return id.String()
+}
+
+func texts(ports []netip.AddrPort) []string {
+	list := make([]string, len(ports))
+	for i, ap := range ports {
+		list[i] = ap.String()
 	}
-	return fmt.Appendf(b, "orport = [%s]\n", strings.Join(list, ", "))
+	return list
 }

@@ -1,8 +1,9 @@
-// Package tomlfile reads TOML strictly: an unknown key is an error that names it
-// and the key that was probably meant.
+// Package tomlfile writes TOML, and reads it strictly: an unknown key is an error that
+// names it and the key that was probably meant.
 package tomlfile
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -45,6 +46,17 @@ func decode(what string, doc []byte, v any) (toml.MetaData, error) {
 		return none, fault.New(fault.Config, "%s: %w", what, err)
 	}
 	return md, nil
+}
+
+// Encode writes v without indents.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := toml.NewEncoder(&b)
+	e.Indent = ""
+	if err := e.Encode(v); err != nil {
+		return nil, fault.New(fault.Local, "writing TOML: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // Entry is a key of a document's top level, with its value: string, int64, float64, bool, a

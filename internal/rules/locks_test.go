@@ -1,4 +1,4 @@
-package chive_test
+package rules
 
 import (
 	"fmt"

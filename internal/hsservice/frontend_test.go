@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/hsfleet"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -256,12 +257,12 @@ func TestFrontendHostileBackend(t *testing.T) {
 			b[0].put(t, h, bad())
 		}
 		synctest.Wait()
-		if most := 16 * (2*maxChanges + 4); total > most {
+		if most := 16 * (2*hsfleet.MaxChanges + 4); total > most {
 			t.Errorf("%d uploads in two hours, more than %d (%d before)", total, most, before)
 		}
 		in := h.inner(t, s.cfg.Key)
 		for _, p := range in.Points {
-			if err := checkPoint(&p, false); err != nil {
+			if err := hsfleet.CheckPoint(&p, false); err != nil {
 				t.Error(err)
 			}
 		}
@@ -275,34 +276,6 @@ func TestFrontendHostileBackend(t *testing.T) {
 			t.Errorf("the good backend has %d of %d points", n, len(in.Points))
 		}
 	})
-}
-
-func TestShare(t *testing.T) {
-	list := func(ids ...byte) (out []netdoc.HSIntroPoint) {
-		for _, id := range ids {
-			out = append(out, netdoc.HSIntroPoint{Auth: ident.Ed25519ID{id}})
-		}
-		return out
-	}
-	for _, c := range []struct {
-		lists [][]netdoc.HSIntroPoint
-		most  int
-		want  []int
-	}{
-		{nil, 20, nil},
-		{[][]netdoc.HSIntroPoint{list(1, 2, 3), nil, list(4)}, 20, []int{3, 0, 1}},
-		{[][]netdoc.HSIntroPoint{list(1, 2, 3, 4, 5), list(6), list(7, 8)}, 6, []int{3, 1, 2}},
-		{[][]netdoc.HSIntroPoint{list(1, 2), list(2, 1, 3)}, 20, []int{1, 2}}, // each has two of the other's
-		{[][]netdoc.HSIntroPoint{list(1), list(2), list(3)}, 2, []int{1, 1, 0}},
-	} {
-		var got []int
-		for _, l := range share(c.lists, c.most) {
-			got = append(got, len(l))
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v, not %v", got, c.want)
-		}
-	}
 }
 
 func TestFrontendRefused(t *testing.T) {

@@ -1,4 +1,4 @@
-package hsservice
+package hsfleet
 
 import (
 	"bytes"
@@ -11,12 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// A descriptor may name introduction points of others: those of a frontend's backends,
-// or of the other hosts of a fleet. What is read here was written by somebody else.
-
-// checkPoint refuses an introduction point that clients could not use, or that would
+// CheckPoint refuses an introduction point that clients could not use, or that would
 // make them connect, through their last relay, to what only that relay can reach.
-func checkPoint(p *netdoc.HSIntroPoint, private bool) error {
+func CheckPoint(p *netdoc.HSIntroPoint, private bool) error {
 	t, err := linkspec.TargetOf(p.Specs)
 	switch {
 	case err != nil:
@@ -34,11 +31,11 @@ func checkPoint(p *netdoc.HSIntroPoint, private bool) error {
 	return nil
 }
 
-// usable returns the points that can be used, in an order that does not depend on that
+// Usable returns the points that can be used, in an order that does not depend on that
 // of the descriptor.
-func usable(points []netdoc.HSIntroPoint, private bool) (out []netdoc.HSIntroPoint) {
+func Usable(points []netdoc.HSIntroPoint, private bool) (out []netdoc.HSIntroPoint) {
 	for i := range points {
-		if checkPoint(&points[i], private) == nil {
+		if CheckPoint(&points[i], private) == nil {
 			out = append(out, points[i])
 		}
 	}
@@ -46,10 +43,10 @@ func usable(points []netdoc.HSIntroPoint, private bool) (out []netdoc.HSIntroPoi
 	return out
 }
 
-// share cuts lists of points until there are at most so many in all. It takes one of
+// Share cuts lists of points until there are at most so many in all. It takes one of
 // each list in turn, so that no list takes the place of the others. A point that is in
 // two lists counts for the first one.
-func share(lists [][]netdoc.HSIntroPoint, most int) [][]netdoc.HSIntroPoint {
+func Share(lists [][]netdoc.HSIntroPoint, most int) [][]netdoc.HSIntroPoint {
 	out := make([][]netdoc.HSIntroPoint, len(lists))
 	taken := map[ident.Ed25519ID]bool{}
 	for round, n := 0, 0; ; round++ {
@@ -71,8 +68,8 @@ func share(lists [][]netdoc.HSIntroPoint, most int) [][]netdoc.HSIntroPoint {
 	}
 }
 
-// samePoints reports whether two lists have the same points, in any order.
-func samePoints(a, b []netdoc.HSIntroPoint) bool {
+// SamePoints reports whether two lists have the same points, in any order.
+func SamePoints(a, b []netdoc.HSIntroPoint) bool {
 	if len(a) != len(b) {
 		return false
 	}

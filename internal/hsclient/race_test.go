@@ -23,10 +23,10 @@ type closing struct {
 
 func (c *closing) Close() { c.n.Add(1) }
 
-// doing is what a course does through an introduction point.
-type doing func(ctx context.Context, a *approach) outcome
+// doing is what an attempt does through an introduction point.
+type doing func(ctx context.Context, a *race) outcome
 
-// try runs an approach whose points do what they are told.
+// try runs a race whose points do what they are told.
 func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried int, took time.Duration) {
 	t.Helper()
 	c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler)})
@@ -35,9 +35,9 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 	for i := range points {
 		list[i] = &netdoc.HSIntroPoint{Auth: ident.Ed25519ID{byte(i)}}
 	}
-	a := newApproach(c.history(ident.Ed25519ID{}), list, nil)
+	a := newRace(c.history(ident.Ed25519ID{}), list, nil)
 	var n atomic.Int32
-	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
+	a.attempt = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 		for ; p != nil; p = a.next() {
 			n.Add(1)
 			if o := points[p.Auth[0]](ctx, a); o.circ != nil || o.err != nil || ctx.Err() != nil {
@@ -53,16 +53,16 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 
 // ignored is a service that does not come, or comes after d.
 func ignored(d time.Duration, circ Circuit) doing {
-	return func(ctx context.Context, a *approach) outcome {
+	return func(ctx context.Context, a *race) outcome {
 		a.introduced(nil, nil)
 		select {
-		case <-time.After(slowMeeting):
+		case <-time.After(slowService):
 			a.slow <- struct{}{}
 		case <-ctx.Done():
 			return outcome{}
 		}
 		select {
-		case <-time.After(d - slowMeeting):
+		case <-time.After(d - slowService):
 			if circ == nil {
 				a.failed(fault.New(fault.Timeout, "onion service: %w in time", ErrRendezvous), false)
 			}
@@ -75,22 +75,22 @@ func ignored(d time.Duration, circ Circuit) doing {
 
 // comes is a service that comes after d.
 func comes(d time.Duration, circ Circuit) doing {
-	return func(ctx context.Context, a *approach) outcome {
+	return func(ctx context.Context, a *race) outcome {
 		a.introduced(nil, nil)
 		time.Sleep(d)
 		return outcome{circ: circ}
 	}
 }
 
-func unreachable(context.Context, *approach) outcome { return outcome{} }
+func unreachable(context.Context, *race) outcome { return outcome{} }
 
 // TestSecondCourse: a service that does not come through one introduction point is
 // asked through another one, soon.
 func TestSecondCourse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		circ := new(closing)
-		o, tried, took := try(t, t.Context(), ignored(meetTimeout, nil), comes(time.Second, circ))
-		if o.circ != circ || o.err != nil || tried != 2 || took != slowMeeting+time.Second {
+		o, tried, took := try(t, t.Context(), ignored(rendezvousTimeout, nil), comes(time.Second, circ))
+		if o.circ != circ || o.err != nil || tried != 2 || took != slowService+time.Second {
 			t.Errorf("%+v after %v, %d points", o, took, tried)
 		}
 		if circ.n.Load() != 0 {
@@ -118,7 +118,7 @@ func TestFirstCourseGoesOn(t *testing.T) {
 // TestFrozenPoint: an introduction point that does not answer holds up nobody.
 func TestFrozenPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		frozen := func(ctx context.Context, a *approach) outcome {
+		frozen := func(ctx context.Context, a *race) outcome {
 			select {
 			case <-time.After(introduceTimeout):
 				a.failed(ErrIntroTimeout, true)
@@ -141,12 +141,12 @@ func TestFrozenPoint(t *testing.T) {
 // client gives up then; a service with one point, once.
 func TestIntroductionsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		no := ignored(meetTimeout, nil)
+		no := ignored(rendezvousTimeout, nil)
 		o, tried, took := try(t, t.Context(), no, no, no, no)
-		if !errors.Is(o.err, ErrRendezvous) || tried != maxLost || took != 2*slowMeeting+meetTimeout {
+		if !errors.Is(o.err, ErrRendezvous) || tried != maxRendezvous || took != 2*slowService+rendezvousTimeout {
 			t.Errorf("%+v after %v, %d points", o, took, tried)
 		}
-		if o, tried, took = try(t, t.Context(), no); !errors.Is(o.err, ErrRendezvous) || tried != 1 || took != meetTimeout {
+		if o, tried, took = try(t, t.Context(), no); !errors.Is(o.err, ErrRendezvous) || tried != 1 || took != rendezvousTimeout {
 			t.Errorf("%+v after %v, %d points", o, took, tried)
 		}
 		if o, tried, _ = try(t, t.Context(), unreachable, unreachable, comes(0, new(closing))); o.circ == nil || tried != 3 {
@@ -155,16 +155,16 @@ func TestIntroductionsAreFew(t *testing.T) {
 	})
 }
 
-// TestApproachEnds: all courses end with the attempt, and its error tells why.
-func TestApproachEnds(t *testing.T) {
+// TestRaceEnds: all attempts end with the attempt, and its error tells why.
+func TestRaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errConnectTimeout)
 		defer cancel()
-		no := ignored(meetTimeout, nil)
+		no := ignored(rendezvousTimeout, nil)
 		if o, _, took := try(t, ctx, no, no); !errors.Is(o.err, errConnectTimeout) || took != 10*time.Second {
 			t.Errorf("%+v after %v", o, took)
 		}
-		fatal := func(context.Context, *approach) outcome { return outcome{err: errNoCircuit} }
+		fatal := func(context.Context, *race) outcome { return outcome{err: errNoCircuit} }
 		if o, tried, _ := try(t, t.Context(), fatal, no); o.err != errNoCircuit || tried != 1 {
 			t.Errorf("%+v, %d points", o, tried)
 		}
@@ -182,24 +182,23 @@ func (a *alive) Engine() *circuit.Circuit { return &a.engine }
 // TestAwaitSaysThatItIsSlow: once, and it goes on.
 func TestAwaitSaysThatItIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, &fakeNet{})
-		rend := &rendezvous{circ: new(alive), met: make(chan *circuit.Hop, 1)}
+		rend := &rendCircuit{circ: new(alive), joined: make(chan *circuit.Hop, 1)}
 		slow := make(chan struct{}, 1)
 		began := time.Now()
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.await(t.Context(), rend, slow)
+			_, err := awaitService(t.Context(), rend, slow)
 			done <- err
 		}()
 		<-slow
-		if d := time.Since(began); d != slowMeeting {
+		if d := time.Since(began); d != slowService {
 			t.Errorf("it said so after %v", d)
 		}
-		if err := <-done; !errors.Is(err, ErrRendezvous) || time.Since(began) != meetTimeout || len(slow) != 0 {
+		if err := <-done; !errors.Is(err, ErrRendezvous) || time.Since(began) != rendezvousTimeout || len(slow) != 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		rend.met <- new(circuit.Hop)
-		if hop, err := c.await(t.Context(), rend, slow); hop == nil || err != nil {
+		rend.joined <- new(circuit.Hop)
+		if hop, err := awaitService(t.Context(), rend, slow); hop == nil || err != nil {
 			t.Error(err)
 		}
 	})

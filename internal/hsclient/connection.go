@@ -23,11 +23,11 @@ var (
 	errClosed         = fault.Also(fault.New(fault.Closed, "onion service: the client is closed"), net.ErrClosed)
 )
 
-// meeting is a circuit to a service, or the attempt to get one. The streams with
+// connection is a circuit to a service, or the attempt to get one. The streams with
 // its key share it.
-type meeting struct {
+type connection struct {
 	c      *Client
-	key    meetKey
+	key    connKey
 	cancel context.CancelCauseFunc // of the attempt
 	ready  chan struct{}           // closed when the attempt is over
 
@@ -45,47 +45,47 @@ type meeting struct {
 
 // Lease is the right to run one stream on a circuit to a service.
 type Lease struct {
-	m     *meeting
+	conn  *connection
 	ended atomic.Bool
 }
 
 // Circuit returns the circuit.
-func (l *Lease) Circuit() Circuit { return l.m.circ }
+func (l *Lease) Circuit() Circuit { return l.conn.circ }
 
 // Hop returns the service's end of the circuit: streams are opened on it.
-func (l *Lease) Hop() *circuit.Hop { return l.m.hop }
+func (l *Lease) Hop() *circuit.Hop { return l.conn.hop }
 
 // Acquire returns a circuit to the service with an identity: one that streams of
 // the key use already, or a new one. The caller must Release it. stable asks for
 // relays that are good for long-lived streams.
 func (c *Client) Acquire(ctx context.Context, id ident.Ed25519ID, key isolation.Key, stable bool) (*Lease, error) {
-	m, err := c.enter(meetKey{id, key.Trim()}, stable)
+	conn, err := c.enter(connKey{id, key.Trim()}, stable)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-m.ready:
+	case <-conn.ready:
 	case <-ctx.Done():
-		m.leave()
+		conn.leave()
 		return nil, fault.Ended(ctx, "onion service: %w", context.Cause(ctx))
 	}
-	if m.err != nil {
-		m.leave()
-		return nil, m.err
+	if conn.err != nil {
+		conn.leave()
+		return nil, conn.err
 	}
-	return &Lease{m: m}, nil
+	return &Lease{conn: conn}, nil
 }
 
 // Host returns host, a name of the service. Streams that give it the same name get one
 // string, so that each does not hold its own.
 func (l *Lease) Host(host string) string {
-	l.m.c.mu.Lock()
-	defer l.m.c.mu.Unlock()
-	if l.m.host == "" {
-		l.m.host = strings.Clone(host)
+	l.conn.c.mu.Lock()
+	defer l.conn.c.mu.Unlock()
+	if l.conn.host == "" {
+		l.conn.host = strings.Clone(host)
 	}
-	if l.m.host == host {
-		return l.m.host
+	if l.conn.host == host {
+		return l.conn.host
 	}
 	return host
 }
@@ -94,161 +94,161 @@ func (l *Lease) Host(host string) string {
 // once.
 func (l *Lease) Release() {
 	if !l.ended.Swap(true) {
-		l.m.leave()
+		l.conn.leave()
 	}
 }
 
 // Retire keeps new streams from the circuit, because this one failed on it.
-func (l *Lease) Retire() { l.m.retire() }
+func (l *Lease) Retire() { l.conn.retire() }
 
-// enter joins the meeting of a key, and begins one if there is none.
-func (c *Client) enter(k meetKey, stable bool) (*meeting, error) {
+// enter counts a user of the connection with a key, and begins one if there is none.
+func (c *Client) enter(k connKey, stable bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, errClosed
 	}
-	m := c.meets[k]
-	if m == nil || m.overLocked() {
-		m = c.beginLocked(k, stable)
+	conn := c.conns[k]
+	if conn == nil || conn.overLocked() {
+		conn = c.beginLocked(k, stable)
 	}
-	m.users++
-	if m.idle != nil {
-		m.idle.Stop()
-		m.idle = nil
+	conn.users++
+	if conn.idle != nil {
+		conn.idle.Stop()
+		conn.idle = nil
 	}
-	return m, nil
+	return conn, nil
 }
 
-// overLocked reports whether the meeting takes no streams.
-func (m *meeting) overLocked() bool {
+// overLocked reports whether the connection takes no new streams.
+func (conn *connection) overLocked() bool {
 	switch {
-	case m.retired || m.err != nil:
+	case conn.retired || conn.err != nil:
 		return true
-	case m.circ == nil:
+	case conn.circ == nil:
 		return false
 	}
 	select {
-	case <-m.circ.Engine().Done():
+	case <-conn.circ.Engine().Done():
 		return true
 	default:
 		return false
 	}
 }
 
-func (c *Client) beginLocked(k meetKey, stable bool) *meeting {
-	m := &meeting{c: c, key: k, ready: make(chan struct{})}
+func (c *Client) beginLocked(k connKey, stable bool) *connection {
+	conn := &connection{c: c, key: k, ready: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	m.cancel = cancel
-	c.meets[k] = m
+	conn.cancel = cancel
+	c.conns[k] = conn
 	h := c.historyLocked(k)
 	c.wg.Go(func() {
-		defer panics.Recover(c.cfg.Log, func(err error) { m.finish(nil, nil, err) })
+		defer panics.Recover(c.cfg.Log, func(err error) { conn.finish(nil, nil, err) })
 		defer cancel(nil)
 		ctx, stop := context.WithTimeoutCause(ctx, connectTimeout, errConnectTimeout)
 		defer stop()
-		m.finish(c.connect(ctx, h, stable))
+		conn.finish(c.connect(ctx, h, stable))
 	})
-	return m
+	return conn
 }
 
 // finish takes the outcome of the attempt.
-func (m *meeting) finish(circ Circuit, hop *circuit.Hop, err error) {
-	wanted := m.settle(circ, hop, err)
+func (conn *connection) finish(circ Circuit, hop *circuit.Hop, err error) {
+	wanted := conn.setResult(circ, hop, err)
 	switch {
 	case circ == nil:
 	case !wanted:
-		m.end()
+		conn.end()
 	default:
 		circ.Engine().OnClose(func(error) {
 			// On another goroutine: what closes the circuit may hold the lock.
-			go panics.Contain(m.c.cfg.Log, nil, func() { m.remove() })()
+			go panics.Contain(conn.c.cfg.Log, nil, func() { conn.remove() })()
 		})
 	}
 }
 
-// settle stores the outcome, and reports whether anybody waits for it.
-func (m *meeting) settle(circ Circuit, hop *circuit.Hop, err error) bool {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	m.circ, m.hop, m.err = circ, hop, err
+// setResult stores the outcome, and reports whether anybody waits for it.
+func (conn *connection) setResult(circ Circuit, hop *circuit.Hop, err error) bool {
+	conn.c.mu.Lock()
+	defer conn.c.mu.Unlock()
+	conn.circ, conn.hop, conn.err = circ, hop, err
 	if err != nil {
-		m.removeLocked()
+		conn.removeLocked()
 	}
-	close(m.ready)
-	return m.users > 0 && !m.c.closed
+	close(conn.ready)
+	return conn.users > 0 && !conn.c.closed
 }
 
-func (m *meeting) remove() {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	m.removeLocked()
+func (conn *connection) remove() {
+	conn.c.mu.Lock()
+	defer conn.c.mu.Unlock()
+	conn.removeLocked()
 }
 
-func (m *meeting) removeLocked() {
-	if m.c.meets[m.key] == m {
-		delete(m.c.meets, m.key)
+func (conn *connection) removeLocked() {
+	if conn.c.conns[conn.key] == conn {
+		delete(conn.c.conns, conn.key)
 	}
 }
 
 // leave ends one use. An attempt that nobody waits for ends; a circuit without
 // streams is kept for a while.
-func (m *meeting) leave() {
-	if m.left() {
-		m.end()
+func (conn *connection) leave() {
+	if conn.removeUser() {
+		conn.end()
 	}
 }
 
-// left reports whether the meeting must end with this use.
-func (m *meeting) left() bool {
-	idle := m.c.cfg.Idle()
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	if m.users--; m.users > 0 {
+// removeUser reports whether the connection must end, because this was the last user.
+func (conn *connection) removeUser() bool {
+	idle := conn.c.cfg.Idle()
+	conn.c.mu.Lock()
+	defer conn.c.mu.Unlock()
+	if conn.users--; conn.users > 0 {
 		return false
 	}
-	if m.circ == nil || m.retired || m.c.closed {
-		m.retired = true
-		m.removeLocked()
+	if conn.circ == nil || conn.retired || conn.c.closed {
+		conn.retired = true
+		conn.removeLocked()
 		return true
 	}
-	m.idle = time.AfterFunc(idle, panics.Contain(m.c.cfg.Log, nil, m.expire))
+	conn.idle = time.AfterFunc(idle, panics.Contain(conn.c.cfg.Log, nil, conn.expire))
 	return false
 }
 
 // expire closes a circuit that had no streams for a while.
-func (m *meeting) expire() {
-	if m.unused(false) {
-		m.end()
+func (conn *connection) expire() {
+	if conn.unused(false) {
+		conn.end()
 	}
 }
 
 // retire keeps new streams from the circuit, and closes it when there are none.
-func (m *meeting) retire() {
-	if m.unused(true) {
-		m.end()
+func (conn *connection) retire() {
+	if conn.unused(true) {
+		conn.end()
 	}
 }
 
 // unused reports whether there are no streams; then, or always, there will be no
 // new ones.
-func (m *meeting) unused(always bool) bool {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	unused := m.users == 0
+func (conn *connection) unused(always bool) bool {
+	conn.c.mu.Lock()
+	defer conn.c.mu.Unlock()
+	unused := conn.users == 0
 	if unused || always {
-		m.retired = true
-		m.removeLocked()
+		conn.retired = true
+		conn.removeLocked()
 	}
 	return unused
 }
 
 // end ends the attempt, and closes its circuit.
-func (m *meeting) end() {
-	m.cancel(errClosed)
-	m.c.mu.Lock()
-	circ, idle := m.circ, m.idle
-	m.c.mu.Unlock()
+func (conn *connection) end() {
+	conn.cancel(errClosed)
+	conn.c.mu.Lock()
+	circ, idle := conn.circ, conn.idle
+	conn.c.mu.Unlock()
 	if idle != nil {
 		idle.Stop()
 	}

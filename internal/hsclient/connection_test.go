@@ -10,12 +10,12 @@ import (
 // TestLeaseHost: streams to a service share the memory of its name, and each keeps the
 // name that it was given.
 func TestLeaseHost(t *testing.T) {
-	m := &meeting{c: &Client{}}
-	a, b := (&Lease{m: m}).Host(strings.Clone("x.onion")), (&Lease{m: m}).Host(strings.Clone("x.onion"))
+	m := &connection{c: &Client{}}
+	a, b := (&Lease{conn: m}).Host(strings.Clone("x.onion")), (&Lease{conn: m}).Host(strings.Clone("x.onion"))
 	if a != "x.onion" || unsafe.StringData(a) != unsafe.StringData(b) {
 		t.Errorf("%q and %q do not share their memory", a, b)
 	}
-	if c := (&Lease{m: m}).Host("X.onion"); c != "X.onion" {
+	if c := (&Lease{conn: m}).Host("X.onion"); c != "X.onion" {
 		t.Errorf("X.onion became %q", c)
 	}
 }
@@ -23,8 +23,8 @@ func TestLeaseHost(t *testing.T) {
 // TestReleaseOnce: a lease that is released twice is one use less, not two.
 func TestReleaseOnce(t *testing.T) {
 	c := &Client{cfg: Config{Idle: func() time.Duration { return time.Hour }}}
-	m := &meeting{c: c, users: 3}
-	l := &Lease{m: m}
+	m := &connection{c: c, users: 3}
+	l := &Lease{conn: m}
 	l.Release()
 	l.Release()
 	if m.users != 2 {

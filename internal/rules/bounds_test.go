@@ -1,4 +1,4 @@
-package chive_test
+package rules
 
 import (
 	"os"
@@ -48,22 +48,22 @@ var boundTests = map[string]string{
 	"dirserver/hsorder.go": "TestHSDirOneUploader TestHSDirManyUploaders",
 	"client/caches.go":     "TestRequestsOfOneCircuit",
 
-	"hsservice/queue.go":     "TestQueueBound TestQueueTurns TestIntroductionsUnderFlood",
-	"hsservice/work.go":      "TestWorkUnderFlood TestWorkOrder",
-	"hsservice/places.go":    "TestPlaces TestStrangePlaces TestWorkedPlaces",
-	"hsservice/replay.go":    "TestFullReplays TestCookies",
-	"hspow/spent.go":         "TestSpentMakesRoom TestSpentKeepsExpensive",
-	"hsservice/streams.go":   "TestOneClientLeavesRoom",
-	"hsservice/backlog.go":   "TestBacklog TestBacklogOfOneClient",
-	"hsservice/points.go":    "TestLaunchBudget",
-	"hsservice/kemkeys.go":   "TestKEMKeys",
-	"hsservice/balance.go":   "TestFrontendHostileBackend",
-	"hsservice/fleet.go":     "TestFleetFull TestFleetBadDirectories",
-	"hsservice/fleetitem.go": "TestFleetItemRefused",
+	"hsservice/queue.go":    "TestQueueBound TestQueueTurns TestIntroductionsUnderFlood",
+	"hsservice/work.go":     "TestWorkUnderFlood TestWorkOrder",
+	"hsservice/places.go":   "TestPlaces TestStrangePlaces TestWorkedPlaces",
+	"hsservice/replay.go":   "TestFullReplays TestCookies",
+	"hspow/spent.go":        "TestSpentMakesRoom TestSpentKeepsExpensive",
+	"hsservice/streams.go":  "TestOneClientLeavesRoom",
+	"hsservice/backlog.go":  "TestBacklog TestBacklogOfOneClient",
+	"hsservice/points.go":   "TestLaunchBudget",
+	"hsservice/kemkeys.go":  "TestKEMKeys",
+	"hsservice/frontend.go": "TestFrontendHostileBackend",
+	"hsservice/fleet.go":    "TestFleetFull TestFleetBadDirectories",
+	"hsfleet/item.go":       "TestItemRefused",
 
 	"hsclient/fetch.go":     "TestDescriptorsAreCounted TestEachDirectoryOnce",
 	"hsclient/history.go":   "TestHistoriesAreBounded",
-	"hsclient/approach.go":  "TestIntroductionsAreFew",
+	"hsclient/race.go":      "TestIntroductionsAreFew",
 	"hsclient/elsewhere.go": "TestElsewhere TestElsewhereInVain",
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",

@@ -1,4 +1,4 @@
-package chive_test
+package rules
 
 import (
 	"encoding/json"
@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"internal/options":   2,
 
 	"internal/atomicfile": 3,
+	"internal/hsfleet":    3,
 	"internal/inherit":    3,
 	"internal/isolation":  3,
 	"internal/idle":       3,
@@ -132,6 +133,7 @@ var levels = map[string]int{
 	"lab/...":         top + 2,
 
 	"cmd/...":                   top + 4,
+	"internal/rules":            top + 4, // tests of the whole tree
 	"internal/tools/...":        top + 4, // programs of the project's own: no user runs them
 	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
 	"interop/...":               top + 3,

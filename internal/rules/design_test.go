@@ -1,4 +1,4 @@
-package chive_test
+package rules
 
 import (
 	"cmp"
@@ -43,7 +43,7 @@ func TestDesign(t *testing.T) {
 			t.Errorf("%s has too much: %s", page, line)
 		}
 	}
-	t.Errorf("the table is another one: go test -run TestDesign . -update writes it")
+	t.Errorf("the table is another one: go test -run TestDesign ./internal/rules -update writes it")
 }
 
 // levelsTable is a row for each package, by level and name.

@@ -1,4 +1,4 @@
-package hsservice
+package hsfleet
 
 import (
 	"testing"
@@ -10,24 +10,24 @@ import (
 // so at all backends that clients may meet; a change of it makes a new descriptor.
 func TestFrontendHalfClose(t *testing.T) {
 	points := make([]netdoc.HSIntroPoint, 1)
-	can, cannot, absent := offered{points: points, half: true}, offered{points: points}, offered{}
+	can, cannot, absent := offer{points: points, half: true}, offer{points: points}, offer{}
 	for _, c := range []struct {
-		used []offered
+		used []offer
 		want bool
-	}{{[]offered{can, can, absent}, true}, {[]offered{can, cannot}, false}, {[]offered{cannot}, false}} {
-		b := new(balance)
+	}{{[]offer{can, can, absent}, true}, {[]offer{can, cannot}, false}, {[]offer{cannot}, false}} {
+		b := new(Frontend)
 		for _, o := range c.used {
-			b.backends = append(b.backends, &backend{used: o})
+			b.Backends = append(b.Backends, &Backend{used: o})
 		}
-		if got := b.halfClose(); got != c.want {
+		if got := b.HalfClose(); got != c.want {
 			t.Errorf("%v: %t", c.used, got)
 		}
 	}
 	if can.same(&cannot) {
 		t.Error("a change of it is not seen")
 	}
-	with, without := &balance{backends: []*backend{{used: can}}}, &balance{backends: []*backend{{used: cannot}}}
-	if with.offer() == without.offer() {
+	with, without := &Frontend{Backends: []*Backend{{used: can}}}, &Frontend{Backends: []*Backend{{used: cannot}}}
+	if with.Offer() == without.Offer() {
 		t.Error("it makes no new descriptor")
 	}
 }
