@@ -15,6 +15,7 @@ type Plan struct {
 	Circuits int           // of one hop (CREATE_FAST), on all links together
 	Idle     time.Duration // how long the relay is watched when nobody does anything
 	Settle   time.Duration // how long it rests before a figure is taken
+	Active   ActivePlan
 
 	Program    string   // chive
 	Tor        string   // "": tor in PATH
@@ -43,5 +44,5 @@ func (p *Plan) Check() error {
 	case p.Idle < time.Second, p.Settle < time.Second:
 		return fault.New(fault.Config, "the relay must be watched for a second at least, and rest for one before")
 	}
-	return nil
+	return p.Active.check()
 }

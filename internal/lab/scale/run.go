@@ -33,7 +33,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Links: p.Links, Circuits: p.Circuits, Idle: p.Idle}
+	r := &Report{Links: p.Links, Circuits: p.Circuits, Idle: p.Idle, Active: p.Active}
 	for _, to := range peers {
 		m, err := measure(ctx, &p, to)
 		if err != nil {
@@ -41,7 +41,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 		}
 		r.Relays = append(r.Relays, m)
 	}
-	return r, nil
+	return r, r.actives(ctx, &p, peers)
 }
 
 // measure loads one relay.
