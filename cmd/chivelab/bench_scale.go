@@ -13,7 +13,7 @@ import (
 
 // benchScaleCommand measures a relay with the load of the public network.
 func benchScaleCommand() *cobra.Command {
-	p := scale.Plan{Settle: 5 * time.Second}
+	p := scale.Plan{Settle: 5 * time.Second, Active: scale.DefaultActive()}
 	var jsonFile string
 	var verbose, short, growth bool
 	sizes := scale.DefaultSizes()
@@ -22,7 +22,8 @@ func benchScaleCommand() *cobra.Command {
 		Short: "Measure a relay, a cache, an authority and a directory of onion services at the public network's size",
 		Long: `Load a relay of C tor's, and then one of Chive's with its default settings, in one network on loopback: links from
 many addresses, and circuits of one hop on them. The figures are the memory of a link and of a circuit, the processor
-time of a link's handshakes, what the relay needs while nobody asks anything of it, and what it has closed.
+time of a link's handshakes, what the relay needs while nobody asks anything of it, and what it has closed. After that,
+circuits through the relay move bytes all at once: how evenly they share it, and how long a small request takes beside some.
 
 Then both are directories of onion services; an authority of each program gets the descriptors of a network that is made up, with keys
 and signatures; and a cache of each has three days of that network's consensuses, and serves bootstraps and diffs. All of it is repeated
@@ -47,6 +48,7 @@ for each of two processes (ulimit -n).`,
 			if short {
 				p.Links, p.Circuits, p.Idle, p.Settle = 200, 2000, time.Second, time.Second
 				p.Relays, p.Hours, p.Bootstraps, p.Onions = 1000, 3, 20, 200
+				p.Active = scale.ActivePlan{Circuits: 100, Links: 10, Far: 3, Window: 186, WarmUp: time.Second, Watch: 2 * time.Second, Bulk: 10, Pings: 50}
 			}
 			p.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
 			if verbose {
@@ -81,6 +83,11 @@ for each of two processes (ulimit -n).`,
 	f.IntVar(&p.Bootstraps, "bootstraps", 200, "`NUMBER` of bootstraps that the cache serves")
 	f.IntVar(&p.Hostile, "hostile", 1, "`NUMBER` of hostile askers for each hundred honest ones; 0: none")
 	f.DurationVar(&p.Idle, "idle", 20*time.Second, "`TIME` to watch the loaded relay")
+	f.IntVar(&p.Active.Circuits, "active", p.Active.Circuits, "`NUMBER` of circuits that move bytes at once; 0: leave that out")
+	f.IntVar(&p.Active.Links, "active-links", p.Active.Links, "`NUMBER` of links on which these circuits are")
+	f.IntVar(&p.Active.Far, "active-far", p.Active.Far, "`NUMBER` of relays to which these circuits lead")
+	f.IntVar(&p.Active.Window, "active-window", p.Active.Window, "`NUMBER` of cells that are under way on each of them")
+	f.DurationVar(&p.Active.Watch, "active-watch", p.Active.Watch, "`TIME` in which they are compared")
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
 	f.BoolVar(&short, "short", false, "only 200 links, 2,000 circuits and 1,000 relays, to see in a minute whether it works")
 	f.BoolVar(&growth, "growth", false, "measure one size after the other, and show what each costs")

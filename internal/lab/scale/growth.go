@@ -34,7 +34,7 @@ type Growth struct {
 // Grow measures one size after the other: a relay with more and more links, and then a cache and an authority with a
 // network of more and more relays. The plan says the rest. Each size has new processes. A size of 0 is left out.
 func Grow(ctx context.Context, p Plan, sizes Sizes) (*Growth, error) {
-	p.Onions, p.Hostile, p.Relays = 0, 0, 0
+	p.Onions, p.Hostile, p.Relays, p.Active.Circuits = 0, 0, 0, 0
 	none := func(n int) bool { return n == 0 }
 	sizes.Links, sizes.Relays = slices.DeleteFunc(slices.Clone(sizes.Links), none), slices.DeleteFunc(slices.Clone(sizes.Relays), none)
 	if len(sizes.Links) == 0 && len(sizes.Relays) == 0 {

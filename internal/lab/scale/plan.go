@@ -21,6 +21,7 @@ type Plan struct {
 	Hostile    int           // hostile askers for each hundred honest ones
 	Idle       time.Duration // how long the relay is watched when nobody does anything
 	Settle     time.Duration // how long it rests before a figure is taken
+	Active     ActivePlan
 
 	Program    string   // chive
 	Tor        string   // "": tor in PATH
@@ -63,5 +64,5 @@ func (p *Plan) Check() error {
 	case p.Idle < time.Second, p.Settle < time.Second:
 		return fault.New(fault.Config, "the relay must be watched for a second at least, and rest for one before")
 	}
-	return nil
+	return p.Active.check()
 }

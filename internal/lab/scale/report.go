@@ -26,12 +26,14 @@ type Measured struct {
 	LinkCPU                     time.Duration // processor time of one link's handshakes
 	Refused                     int           // circuits that the relay did not make
 	LinksClosed, CircuitsClosed int           // by the relay
+	Active                      Active        // with circuits that move bytes
 }
 
 // Report has C tor's relay and Chive's, in this order.
 type Report struct {
 	Links, Circuits int
 	Idle            time.Duration
+	Active          ActivePlan
 	Relays          []Measured
 	Parts           []Part // the other loads
 }
@@ -72,7 +74,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		fmt.Fprintf(t, "\t%s", m.Name)
 	}
 	fmt.Fprint(t, "\tratio\n")
-	for _, row := range r.rows() {
+	for _, row := range append(r.rows(), r.activeRows()...) {
 		fmt.Fprint(t, row.what)
 		for i := range r.Relays {
 			fmt.Fprintf(t, "\t%.4g", row.of(&r.Relays[i]))

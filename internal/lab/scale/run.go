@@ -48,7 +48,7 @@ func (p *Plan) make(ctx context.Context) (*madenet.Net, error) {
 
 // run measures one size. A report with an error is not whole.
 func run(ctx context.Context, p Plan, made *madenet.Net) (*Report, error) {
-	r := &Report{Links: p.Links, Circuits: p.Circuits, Idle: p.Idle}
+	r := &Report{Links: p.Links, Circuits: p.Circuits, Idle: p.Idle, Active: p.Active}
 	if made != nil {
 		part, err := caches(ctx, &p, made)
 		if err != nil {
@@ -100,6 +100,9 @@ func (r *Report) links(ctx context.Context, p *Plan, peers []peer) error {
 			return fault.New(fault.Local, "%s: %w", to.name, err)
 		}
 		r.Relays = append(r.Relays, m)
+	}
+	if err := r.actives(ctx, p, peers); err != nil {
+		return err
 	}
 	if p.Hostile == 0 {
 		return nil

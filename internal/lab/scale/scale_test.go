@@ -27,7 +27,9 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	r, err := Run(ctx, Plan{Links: 20, Circuits: 50, Onions: 5, Relays: 40, Hours: 2, Bootstraps: 3, Hostile: 1, Idle: time.Second, Settle: time.Second, Program: bin, Log: t.Output(), Progress: func(s string) { t.Log(s) }})
+	r, err := Run(ctx, Plan{Links: 20, Circuits: 50, Onions: 5, Relays: 40, Hours: 2, Bootstraps: 3, Hostile: 1, Idle: time.Second, Settle: time.Second, Program: bin, Log: t.Output(),
+		Active:   ActivePlan{Circuits: 10, Links: 2, Far: 2, Window: 186, WarmUp: 200 * time.Millisecond, Watch: time.Second, Bulk: 3, Pings: 10},
+		Progress: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +39,14 @@ func TestRun(t *testing.T) {
 	for _, m := range r.Relays {
 		if m.Refused != 0 || m.LinksClosed != 0 || m.CircuitsClosed != 0 || m.LinkCPU <= 0 || m.Whole.RSS <= 0 || m.Whole.Peak < m.Whole.RSS || m.After.RSS <= 0 {
 			t.Errorf("%+v", m)
+		}
+		for _, s := range []Shared{m.Active.Down, m.Active.Up} {
+			if s.MBps <= 0 || s.Jain <= 0.1 || s.Jain > 1.001 || s.Spread < 1 {
+				t.Errorf("%s: active circuits: %+v", m.Name, s)
+			}
+		}
+		if m.Active.Median <= 0 || m.Active.P99 < m.Active.Median || m.Active.BulkMBps <= 0 {
+			t.Errorf("%s: small requests: %+v", m.Name, m.Active)
 		}
 	}
 	checkParts(t, r)
