@@ -90,7 +90,7 @@ relays; as root on Linux that happens in a network namespace, where the loopback
 	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")
 	f.IntVar(&p.Measure.Connects, "connects", p.Measure.Connects, "`NUMBER` of connections")
 	f.IntVar(&p.Measure.Apart, "apart", 50, "`NUMBER` of connections on a circuit of their own")
-	f.IntVar(&p.Measure.Crowd, "crowd", 10, "`NUMBER` of connections at once, as often as --connects says")
+	f.IntVar(&p.Measure.Crowd, "crowd", 10, "`NUMBER` of connections at once, until there were as many as --connects says")
 	f.BoolVar(&p.Conflux, "conflux", false, "let both clients use conflux sets of two legs")
 	f.IntVar(&p.Builds, "builds", 100, "`NUMBER` of circuits to build")
 	f.StringArrayVar(&p.Flags, "proxy-flag", nil, "a further `FLAG` of chive proxy, such as --cgo=off")

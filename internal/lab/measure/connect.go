@@ -62,7 +62,9 @@ func (t *turns) connects(ctx context.Context) error {
 		}
 	}
 	if t.Crowd > 0 && t.Connects > 0 {
-		return t.opens(ctx, "connect time, "+strconv.Itoa(t.Crowd)+" at once", t.Connects, t.Pause, t.Crowd, func(s *Subject, _ int) Dial { return s.Dial },
+		// No more than one after the other: a client keeps each for a second or two after its program has
+		// closed it, and has room for a number of them.
+		return t.opens(ctx, "connect time, "+strconv.Itoa(t.Crowd)+" at once", max(1, t.Connects/t.Crowd), t.Pause, t.Crowd, func(s *Subject, _ int) Dial { return s.Dial },
 			func(r *Report, c *Connect) { r.Crowd = c }, addr)
 	}
 	return nil

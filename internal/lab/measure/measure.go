@@ -48,7 +48,8 @@ type Plan struct {
 	// its own: it needs a subject with circuits. Before each is ApartPause, in which a client
 	// builds the next circuit ahead.
 	Apart int
-	// Crowd is how many connections are opened at the same time, as often as Connects says.
+	// Crowd is how many connections are opened at the same time, so often that there are
+	// as many as Connects says.
 	Crowd int
 	// Pause is the time before each of the connections: then a client can build the
 	// circuits ahead of which it needs one for each connection.

@@ -43,7 +43,7 @@ func TestRunDirect(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		s.Processes = []Process{{"self", os.Getpid()}}
 	}
-	p := Plan{Streams: []int{1, 0, 3}, Bytes: 3 << 20, Pings: 5, Connects: 3, Apart: 2, Crowd: 4, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
+	p := Plan{Streams: []int{1, 0, 3}, Bytes: 3 << 20, Pings: 5, Connects: 9, Apart: 2, Crowd: 4, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
 	var said []string
 	p.Progress = func(line string) { said = append(said, line) }
 	if _, err := Run(ctx, s, tg, p); !fault.Is(err, fault.Config) {
@@ -63,12 +63,12 @@ func TestRunDirect(t *testing.T) {
 	for what, c := range map[string]struct {
 		*Connect
 		n int
-	}{"alone": {r.Alone(), 3}, "apart": {r.Apart, 2}, "a crowd": {r.Crowd, 12}} {
+	}{"alone": {r.Alone(), 9}, "apart": {r.Apart, 2}, "a crowd": {r.Crowd, 8}} {
 		if c.Connect == nil || c.Answer.Count != c.n || c.FirstByte.Count != c.n || c.FirstByte.Median <= c.Answer.Min || len(s.Processes) > 0 && c.CPU <= 0 {
 			t.Errorf("%s: %+v", what, c.Connect)
 		}
 	}
-	if len(r.Throughput) != 6 || r.Ping.Count != 5 || r.Connect.Count != 3 {
+	if len(r.Throughput) != 6 || r.Ping.Count != 5 || r.Connect.Count != 9 {
 		t.Fatalf("%+v", r)
 	}
 	for _, x := range r.Throughput {
