@@ -89,7 +89,7 @@ for each of two processes (ulimit -n).`,
 	f.IntVar(&p.Active.Window, "active-window", p.Active.Window, "`NUMBER` of cells that are under way on each of them")
 	f.DurationVar(&p.Active.Watch, "active-watch", p.Active.Watch, "`TIME` in which they are compared")
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
-	f.BoolVar(&short, "short", false, "only 200 links, 2,000 circuits and 1,000 relays, to see in a minute whether it works")
+	f.BoolVar(&short, "short", false, "only 200 links, 2,000 circuits and 1,000 relays, to see in a minute or two whether it works")
 	f.BoolVar(&growth, "growth", false, "measure one size after the other, and show what each costs")
 	f.IntSliceVar(&sizes.Links, "growth-links", sizes.Links, "with --growth: `NUMBERS` of links, each with 16 circuits; 0: none")
 	f.IntSliceVar(&sizes.Relays, "growth-relays", sizes.Relays, "with --growth: `NUMBERS` of relays of the network; 0: none")
