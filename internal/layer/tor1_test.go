@@ -2,13 +2,16 @@ package layer
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/sha3"
 	"encoding/hex"
 	"encoding/json"
+	"hash"
 	"os"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // C tor's vectors: a client with three hops sends 51 DATA messages to the
@@ -145,5 +148,17 @@ func TestTor1Rendezvous(t *testing.T) {
 		if !c.Backward.Open(cell.CmdRelay, &p) || p[30] != byte(i) {
 			t.Fatal("service to client")
 		}
+	}
+}
+
+// TestNewTor1Refuses: a key of no cipher, and a hash whose state cannot be saved.
+func TestNewTor1Refuses(t *testing.T) {
+	seed := make([]byte, sha1.Size)
+	if one, err := newTor1(sha1.New, seed, make([]byte, 5)); one != nil || !fault.Is(err, fault.Local) {
+		t.Errorf("%v, %v", one, err)
+	}
+	bare := func() hash.Hash { return struct{ hash.Hash }{sha1.New()} }
+	if one, err := newTor1(bare, seed, make([]byte, 16)); one != nil || !fault.Is(err, fault.Local) {
+		t.Errorf("%v, %v", one, err)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // Onionskins holds a relay's results with circuits of one hop.
 type Onionskins struct {
 	Relay     string  `json:"relay"`
-	Handshake string  `json:"handshake"` // "ntor" or "ntor-v3"
+	Handshake string  `json:"handshake"` // "ntor", "ntor-v3" or "pq768"
 	Circuits  int     `json:"circuits"`
 	Seconds   float64 `json:"seconds"`
 	CPU       float64 `json:"relay_cpu_s"`
@@ -47,7 +47,11 @@ func (n *relayNet) onionskins(ctx context.Context) ([]Onionskins, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range []string{"ntor", "ntor-v3"} {
+		kinds := []string{"ntor", "ntor-v3"}
+		if i == 1 {
+			kinds = append(kinds, "pq768") // C tor does not know it
+		}
+		for _, h := range kinds {
 			o := Onionskins{Relay: [2]string{"C tor, " + n.scheduler, "Chive"}[i], Handshake: h, Circuits: n.Onionskins}
 			n.Progress(fmt.Sprintf("%s: %d circuits of one hop, %s", o.Relay, o.Circuits, h))
 			ctx, cancel := context.WithTimeout(ctx, n.Limit)

@@ -34,7 +34,7 @@ func TestRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Reports) != 3 || len(r.Onionskins) != 4 {
+	if len(r.Reports) != 3 || len(r.Onionskins) != 5 {
 		t.Fatalf("%d reports, %d of onionskins", len(r.Reports), len(r.Onionskins))
 	}
 	for _, m := range r.Reports {
@@ -90,7 +90,7 @@ func TestRelayGoals(t *testing.T) {
 			t.Errorf("%+v, want met %v", g, met)
 		}
 	}
-	skins := []Onionskins{{Handshake: "ntor", PerSecond: 7000}, {Handshake: "ntor-v3", PerSecond: 7000}, {Handshake: "ntor", PerSecond: 6999}, {Handshake: "ntor-v3", PerSecond: 7001}}
+	skins := []Onionskins{{Handshake: "ntor", PerSecond: 7000}, {Handshake: "ntor-v3", PerSecond: 7000}, {Handshake: "ntor", PerSecond: 6999}, {Handshake: "ntor-v3", PerSecond: 7001}, {Handshake: "pq768", PerSecond: 1}}
 	if g := onionGoals("KIST", skins); len(g) != 2 || g[0].Met || !g[1].Met {
 		t.Errorf("%+v", g)
 	}

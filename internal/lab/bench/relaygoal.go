@@ -41,7 +41,7 @@ func relayGoals(scheduler string, tor, mixed, chive *measure.Report) []Goal {
 }
 
 // onionGoals compares Chive's circuits of one hop with C tor's. all has both for
-// each handshake, C tor's first.
+// each handshake, C tor's first, and after them what only Chive's has.
 func onionGoals(scheduler string, all []Onionskins) []Goal {
 	var out []Goal
 	half := len(all) / 2
