@@ -1,6 +1,7 @@
 package madenet
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -133,6 +134,18 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// await waits until a file is whole.
+func await(ctx context.Context, t *testing.T, name string, whole func([]byte) bool) []byte {
+	t.Helper()
+	for {
+		b, err := os.ReadFile(name)
+		if err == nil && whole(b) {
+			return b
+		}
+		pause(ctx, t)
+	}
+}
+
 // TestTor: C tor takes the network's files without a warning, as a client and as a cache, and the cache makes a diff from each
 // earlier consensus.
 func TestTor(t *testing.T) {
@@ -164,11 +177,10 @@ func TestTor(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Stop()
-			var port []byte
-			for port, err = os.ReadFile(filepath.Join(dir, "port")); err != nil; port, err = os.ReadFile(filepath.Join(dir, "port")) {
-				pause(ctx, t)
-			}
-			c, err := ctor.DialControl(ctx, strings.TrimSpace(strings.TrimPrefix(string(port), "PORT=")), filepath.Join(dir, "control_auth_cookie"))
+			cookie := filepath.Join(dir, "control_auth_cookie")
+			port := await(ctx, t, filepath.Join(dir, "port"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) })
+			await(ctx, t, cookie, func(b []byte) bool { return len(b) == 32 })
+			c, err := ctor.DialControl(ctx, strings.TrimSpace(strings.TrimPrefix(string(port), "PORT=")), cookie)
 			if err != nil {
 				t.Fatal(err)
 			}
