@@ -35,19 +35,27 @@ func testResolve(t *testing.T, s subject, p *proxy) {
 }
 
 func testIPv6(t *testing.T, p *proxy) {
-	addr := shared.target.Addr6(target.Echo)
+	own, err := target.Start() // the shared one has other tests' connections, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	addr := own.Addr6(target.Echo)
 	if addr == "" {
 		t.Skip("SKIPPED: this machine has no IPv6 loopback")
 	}
 	ctx := bounded(t, patience)
-	began := time.Now()
 	if err := echo(ctx, p.dialer(), addr, "to ::1"); err != nil {
 		t.Errorf("CONNECT to an IPv6 literal: %v", err)
 	}
-	if err := echo(ctx, p.dialer(), shared.target.NameAddr(target.Echo, target.Name6), "to a name with AAAA only"); err != nil {
+	if err := echo(ctx, p.dialer(), own.NameAddr(target.Echo, target.Name6), "to a name with AAAA only"); err != nil {
 		t.Errorf("CONNECT to a name with an IPv6 address only: %v", err)
 	}
-	for _, c := range shared.target.Conns(began) {
+	conns := own.Conns(time.Time{})
+	if len(conns) != 2 {
+		t.Errorf("the target saw %d connections", len(conns))
+	}
+	for _, c := range conns {
 		if !c.From.Addr().Is6() {
 			t.Errorf("the target saw %v", c.From.Addr())
 		}
