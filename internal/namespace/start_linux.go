@@ -280,6 +280,10 @@ func send(c *net.UnixConn, msg any, rights []byte) error {
 func receive(c *net.UnixConn, msg any) (fd int, err error) {
 	b, oob := make([]byte, maxReport), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+	if errors.Is(err, syscall.ECONNRESET) {
+		// The other end has gone without reading all. The kernel says so first; what it sent before is there.
+		n, oobn, _, _, err = c.ReadMsgUnix(b, oob)
+	}
 	if err != nil {
 		return -1, err
 	}
