@@ -24,18 +24,25 @@ empty :=
 COMMIT := $(subst $(empty) $(empty),$(comma),$(filter-out modified,$(COMMIT))$(if $(word 2,$(COMMIT)), modified))
 STAMP = $(if $(COMMIT),-X github.com/chivenet/chive/internal/version.commit=$(COMMIT))
 
+# The repository has three modules: what people embed and install, the laboratory (chivelab/), and Ethereum over
+# onions (devp2p/). go.work joins them for whoever works here. What is for users is built without
+# it, as a module takes only what its own go.mod names.
+BUILD = -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)'
+MODULES = . chivelab devp2p
+
 # build makes the static binaries: ./bin/chive and the laboratory, ./bin/chivelab. HTTP/2 is
 # left out: nothing here uses it. packaging/chive.size records the size of bin/chive on
 # linux/amd64, so that no commit makes it 3 % larger without saying so: "make size" writes it.
 build:
-	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)' -o bin/ ./cmd/...
+	GOWORK=off go build $(BUILD) -o bin/ ./cmd/chive
+	GOWORK=off go build -C chivelab $(BUILD) -o ../bin/ .
 	@echo "commit: $(if $(COMMIT),$(COMMIT),none: this is no checkout)"
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test "$$(go env GOOS/GOARCH)" != linux/amd64 || \
 	  test $$((size * 100)) -le $$(($$(cat packaging/chive.size) * 103)) || \
 	  { echo "bin/chive grew by more than 3 %: packaging/chive.size says $$(cat packaging/chive.size); make size, and say why in the commit"; exit 1; }
 .PHONY: size
 size:
-	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)' -o bin/ ./cmd/chive
+	GOWORK=off go build $(BUILD) -o bin/ ./cmd/chive
 	wc -c < bin/chive > packaging/chive.size
 
 # texts makes the manual pages and completions of bin/chive.
@@ -77,8 +84,8 @@ uninstall:
 # test runs all tests that can run here, with real Tor relays if the programs
 # are installed. CHIVE_INTEROP=1 makes a missing program a failure.
 test:
-	go vet ./...
-	go test -timeout 35m ./... || failed=1; $(MAKE) --no-print-directory devp2p && test -z "$$failed"
+	go vet ./... ./chivelab/...
+	go test -timeout 35m ./... ./chivelab/... || failed=1; $(MAKE) --no-print-directory devp2p && test -z "$$failed"
 
 # devp2p tests the module of Ethereum over onions: a few minutes, and some more the first
 # time, when go-ethereum's packages are built. Its tests with stock geth need "make
@@ -89,7 +96,7 @@ devp2p:
 # peers builds stock geth and go-ethereum's judge, devp2p, into bin/peers. The first time
 # takes some minutes.
 peers:
-	go build -C devp2p/peers -trimpath -o $(CURDIR)/bin/peers/ tool
+	GOWORK=off go build -C devp2p/peers -trimpath -o $(CURDIR)/bin/peers/ tool
 
 # peers-tor puts the newest tor that Debian has into bin/peers/tor-newest, with its own
 # libraries, and installs nothing: bin/tor, bin/tor-gencert, changelog. What is there stays.
@@ -125,7 +132,7 @@ demo:
 
 # race needs a C compiler. It leaves out the tests with other programs.
 race:
-	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... | grep -v /interop)
+	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... ./chivelab/... | grep -v /interop)
 	cd devp2p && CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -v /interop)
 
 # mutants tries whether the tests would notice mistakes: in the packages of PKG (default: all that were
@@ -138,9 +145,7 @@ mutants:
 
 lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
-	cd devp2p && go vet ./... && go run $(STATICCHECK) ./...
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet ./... && go run $(STATICCHECK) ./... && GOWORK=off go mod tidy -diff) || exit 1; done
 
 # vuln fails if the program calls code with a known vulnerability. If it cannot
 # reach the database, it says so, and uses the facts in .ci/vulndb.
@@ -148,8 +153,8 @@ vuln:
 	@.ci/vuln $(GOVULNCHECK)
 
 cross:
-	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
-	@for p in $(PLATFORMS_DEVP2P); do echo "build devp2p $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C devp2p ./... || exit 1; done
+	@for p in $(PLATFORMS); do for m in . chivelab; do echo "build $$m $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C $$m ./... || exit 1; done; done
+	@for p in $(PLATFORMS_DEVP2P); do echo "build devp2p $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C devp2p ./... || exit 1; done
 
 # arm runs the ARM binaries, and the cryptography's tests with published vectors,
 # under qemu: for correctness, not for time. The binaries build whole
@@ -158,7 +163,7 @@ cross:
 # needs a minute to make the relays' RSA keys.)
 arm:
 	@for p in arm64:qemu-aarch64 arm:qemu-arm; do arch=$${p%:*}; qemu=$${p#*:}; \
-	  GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o bin/linux-$$arch/ ./cmd/... && \
+	  GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o bin/linux-$$arch/ ./cmd/chive ./chivelab && \
 	  $$qemu bin/linux-$$arch/chive version && \
 	  for carriage in A B; do timeout 100 $$qemu bin/linux-$$arch/chivelab bench circuit --in-process --count 3 --handshake pq768 --carriage $$carriage || exit 1; done && \
 	  { test $$arch = arm || timeout 300 $$qemu bin/linux-$$arch/chivelab run --authorities 1 --relays 2 --exits 1; } && \
@@ -166,7 +171,7 @@ arm:
 	  GOOS=linux GOARCH=$$arch go test -exec $$qemu -short -timeout 2m ./internal/layer ./internal/cell || exit 1; done
 
 bench:
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem ./... ./chivelab/...
 
 # bench-client compares Chive's client with C tor's on the same relays; tor must
 # be installed. As root it runs in a network namespace.
@@ -250,16 +255,16 @@ pq-models:
 SOAK ?= 30m
 SOAK_RATE ?= 0
 soak:
-	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./internal/lab/soak -soak $(SOAK) -soak-rate $(SOAK_RATE)
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./chivelab/internal/soak -soak $(SOAK) -soak-rate $(SOAK_RATE)
 soak-processes: build
-	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./internal/lab/soak -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./chivelab/internal/soak -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
 
 # fuzz-smoke runs every fuzz target for FUZZTIME after its committed corpus,
 # except those of fuzz-states. To minimize inputs would take all of that time where
 # signatures and keys give each run another coverage.
 fuzz-smoke: FUZZTIME ?= 5s
 fuzz-smoke:
-	@for pkg in $$(go list ./... | grep -v /internal/hostile); do \
+	@for pkg in $$(go list ./... ./chivelab/... | grep -v /internal/hostile); do \
 	  for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 0x $$pkg || exit 1; \
 	  done; \

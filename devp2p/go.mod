@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/chivenet/chive v0.0.0-00010101000000-000000000000
+	github.com/chivenet/chive/chivelab v0.0.0-00010101000000-000000000000
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/holiman/uint256 v1.3.2
 	github.com/spf13/cobra v1.10.2
@@ -116,4 +117,7 @@ require (
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 )
 
-replace github.com/chivenet/chive => ../
+replace (
+	github.com/chivenet/chive => ../
+	github.com/chivenet/chive/chivelab => ../chivelab
+)

@@ -34,14 +34,14 @@ func TestChive(t *testing.T) {
 	suite(t, chiveClient{binary})
 }
 
-// buildChive builds cmd/chive and, beside it, cmd/chivelab, once for all tests.
+// buildChive builds cmd/chive and, beside it, chivelab, once for all tests.
 // TestMain removes them.
 var buildChive = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "chive-interop-")
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/chivenet/chive/cmd/...")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/chivenet/chive/cmd/chive", "github.com/chivenet/chive/chivelab")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binary, as make build has it
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)

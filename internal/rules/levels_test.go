@@ -119,20 +119,27 @@ var levels = map[string]int{
 	"relay":     top + 1,
 	"socks":     top + 1,
 
-	"internal/proxydial":      top + 1, // what the proxy listeners dial through
-	"internal/lab/ports":      3,       // ports of loopback: it knows of no network
-	"internal/lab/target":     3,       // what traffic goes to: neither does it
-	"internal/lab/...":        top + 1,
-	"internal/lab/benchonion": top + 3, // it starts whole networks of package lab
-	"internal/lab/flood":      top + 3, // its tests start whole networks of package lab
-	"internal/lab/soak":       top + 3, // it disturbs one
+	"internal/proxydial":  top + 1, // what the proxy listeners dial through
+	"internal/lab/ports":  3,       // ports of loopback: it knows of no network
+	"internal/lab/target": 3,       // what traffic goes to: neither does it
+	"internal/lab/...":    top + 1,
 
 	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/watch":  top + 2, // a view of what the daemon tells
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 
-	"cmd/...":                   top + 4,
+	"cmd/...": top + 4,
+
+	// The laboratory's module.
+	"chivelab":                     top + 6,
+	"chivelab/internal/...":        top + 3,
+	"chivelab/internal/bench":      top + 4,
+	"chivelab/internal/benchonion": top + 5,
+	"chivelab/internal/flood":      top + 5,
+	"chivelab/internal/scale":      top + 4,
+	"chivelab/plot":                top + 2,
+
 	"internal/rules":            top + 4, // tests of the whole tree
 	"internal/tools/...":        top + 4, // programs of the project's own: no user runs them
 	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
@@ -151,7 +158,7 @@ var levels = map[string]int{
 // the laboratory or to the tests against other programs. Programs for users do
 // not contain such packages.
 func measures(rel string) bool {
-	return rel == "lab" || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
+	return rel == "lab" || rel == "chivelab" || strings.HasPrefix(rel, "chivelab/") || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
 }
 
 // goPackage is what this test reads from go list.
@@ -165,10 +172,10 @@ type goPackage struct {
 	XTestImports []string
 }
 
-// listed returns every package of this module.
+// listed returns every package of this module and of the laboratory's.
 func listed(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...", "./chivelab/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"image/color"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/plot"
+	"github.com/chivenet/chive/chivelab/plot"
 )
 
 // WriteFigures draws the results into a directory, each as PNG and PDF.

@@ -18,7 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/internal/lab/madenet"
+	"github.com/chivenet/chive/chivelab/internal/madenet"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"

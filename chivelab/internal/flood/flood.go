@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/chivelab/internal/bench"
 	"github.com/chivenet/chive/internal/options"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/chivelab/internal/bench"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/measure"
 	"github.com/chivenet/chive/internal/lab/proc"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/plot"
+	"github.com/chivenet/chive/chivelab/plot"
 )
 
 func TestPlanIsChecked(t *testing.T) {

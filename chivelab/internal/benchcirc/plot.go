@@ -11,7 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/plot"
+	"github.com/chivenet/chive/chivelab/plot"
 )
 
 // Plot draws the report's figures as PNG and PDF into a directory, which it

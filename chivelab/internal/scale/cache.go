@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/madenet"
+	"github.com/chivenet/chive/chivelab/internal/madenet"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/netdoc"
 )

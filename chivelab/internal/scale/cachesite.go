@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/madenet"
+	"github.com/chivenet/chive/chivelab/internal/madenet"
 	"github.com/chivenet/chive/internal/netfile"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/chivelab/internal/bench"
 )
 
 // The goals: how much worse an honest client may be served during a flood, and

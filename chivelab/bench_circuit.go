@@ -11,7 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/benchcirc"
+	"github.com/chivenet/chive/chivelab/internal/benchcirc"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/progress"

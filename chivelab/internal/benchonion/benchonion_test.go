@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/chivelab/internal/bench"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/measure"
@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	bin := filepath.Join(t.TempDir(), "chivelab")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/cmd/chivelab")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/chivelab")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

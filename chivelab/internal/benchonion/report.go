@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/chivelab/internal/bench"
 	"github.com/chivenet/chive/internal/lab/measure"
 )
 

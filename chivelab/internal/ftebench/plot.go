@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/plot"
+	"github.com/chivenet/chive/chivelab/plot"
 )
 
 // figure is one of the report's figures: a value by number of connections.

@@ -19,7 +19,7 @@ func TestRelay(t *testing.T) {
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	bin := filepath.Join(t.TempDir(), "chivelab") // only it writes profiles
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/cmd/chivelab")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/chivelab")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -11,7 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/internal/lab/flood"
+	"github.com/chivenet/chive/chivelab/internal/flood"
 	"github.com/chivenet/chive/internal/options"
 )
 

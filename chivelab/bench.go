@@ -12,7 +12,7 @@ import (
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/ftebench"
+	"github.com/chivenet/chive/chivelab/internal/ftebench"
 	"github.com/chivenet/chive/internal/options"
 )
 
