@@ -225,7 +225,7 @@ func (an *authorityNet) torOf(name string) string {
 // must not depend on the machine's resolver. For its circuits and guards see
 // internal/lab/ctor.
 func (an *authorityNet) relayLines(name string, orPort uint16) []string {
-	conf := filepath.Join(an.dir, "resolv.conf")
+	conf := filepath.Join(an.dir, name+".resolv.conf") // its own: while it is written, another relay may read
 	if err := os.WriteFile(conf, []byte("nameserver 127.0.0.1:1\n"), 0o600); err != nil {
 		an.t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"log/slog"
 	"os"
 	"runtime/debug"
 )
@@ -39,14 +38,4 @@ func isClient(r role) bool {
 		return true
 	}
 	return false
-}
-
-// giveBack gives memory back that the process does not use now: what the garbage left, and
-// the pages of the program's code. What the process needs again, it gets back at its first
-// use.
-func giveBack(code program, log *slog.Logger) {
-	debug.FreeOSMemory()
-	if err := code.unmap(); err != nil {
-		log.Debug("memory: the program's pages stay mapped", "err", err)
-	}
 }

@@ -91,20 +91,6 @@ func TestLimitWithoutOutside(t *testing.T) {
 	}
 }
 
-// TestGiveBack: the program still runs after its pages were given back.
-func TestGiveBack(t *testing.T) {
-	var said strings.Builder
-	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	code, err := findProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	giveBack(code, log)
-	if said.Len() > 0 {
-		t.Error(said.String())
-	}
-}
-
 // TestRests: a client collects garbage when it has allocated much and then pauses, and gives
 // memory back when it rests, each once.
 func TestRests(t *testing.T) {

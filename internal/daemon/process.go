@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -63,7 +64,6 @@ type Process struct {
 	ring  logRing
 	file  *logFile // nil: the log goes to Err
 	node  node
-	code  program
 	heap  heapLimit
 	fail  chan error // why a port of the process itself ended
 
@@ -183,9 +183,6 @@ func (p *Process) open() (closeAll func() error, err error) {
 	if err := inherit.Left(p.log); err != nil {
 		return closeAll, err
 	}
-	if p.code, err = findProgram(); err != nil {
-		p.log.Debug("memory: the program's own pages are not known", "err", err)
-	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
 	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).sockets(c.Metrics, c.Profiles).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
@@ -212,10 +209,10 @@ func (p *Process) serve(ctx context.Context) error {
 	go func() {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
-			giveBack(p.code, p.log) // what only the start needed
+			debug.FreeOSMemory() // what only the start needed
 			go panics.Contain(p.log, nil, func() { p.heap.follow(watching) })()
 			go panics.Contain(p.log, nil, func() { newProcessors(p.log).run(watching) })()
-			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role, func() { giveBack(p.code, p.log) }).run(watching) })()
+			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role, debug.FreeOSMemory).run(watching) })()
 			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})
