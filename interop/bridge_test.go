@@ -299,8 +299,8 @@ func TestBridgeCommand(t *testing.T) {
 	}
 	b := startTorBridge(t, nw, "chivebridge", "chive", bin)
 	dir := t.TempDir()
-	cmd, doors := runProxy(t, bin, nw, dir, "--transport-plugin", "chive exec "+bin, "--bridge", fmt.Sprintf("chive %s %s %s", b.pt, b.fp, b.extra))
-	d := socksclient.Dialer{Proxy: doors["socks"]}
+	cmd, ports := runProxy(t, bin, nw, dir, "--transport-plugin", "chive exec "+bin, "--bridge", fmt.Sprintf("chive %s %s %s", b.pt, b.fp, b.extra))
+	d := socksclient.Dialer{Proxy: ports["socks"]}
 	if err := download(bounded(t, patience), d, shared.target.Addr(target.Source), 10<<20); err != nil {
 		t.Fatal(err)
 	}

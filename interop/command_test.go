@@ -56,14 +56,14 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	watchdog := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer watchdog.Stop()
-	doors := map[string]string{}
+	ports := map[string]string{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		name, addr, _ := strings.Cut(lines.Text(), " ")
 		if name == "ready" {
 			t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
-			return cmd, doors
+			return cmd, ports
 		}
-		doors[name] = addr
+		ports[name] = addr
 	}
 	t.Fatalf("chive proxy ended before it was ready: %v", cmd.Wait())
 	return nil, nil
@@ -119,14 +119,14 @@ func TestCommand(t *testing.T) {
 	nw := network(t, "vanilla")
 	defer quiet(t, nw)()
 	bin, dir := command(t), t.TempDir()
-	cmd, doors := runProxy(t, bin, nw, dir, "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+	cmd, ports := runProxy(t, bin, nw, dir, "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	const size = 8 << 20
 	want := fmt.Sprintf("%x", target.Sum(size))
 	for name, proxy := range map[string][]string{
-		"socks4a": {"-x", "socks4a://" + doors["socks"]},
-		"socks5h": {"-x", "socks5h://" + doors["socks"]},
-		"auth":    {"-x", "socks5h://user:pass@" + doors["socks"]},
-		"http":    {"-p", "-x", "http://" + doors["http"]},
+		"socks4a": {"-x", "socks4a://" + ports["socks"]},
+		"socks5h": {"-x", "socks5h://" + ports["socks"]},
+		"auth":    {"-x", "socks5h://user:pass@" + ports["socks"]},
+		"http":    {"-p", "-x", "http://" + ports["http"]},
 	} {
 		t.Run("curl "+name, func(t *testing.T) {
 			body := tool(t, "curl", append(proxy, "-sS", "--noproxy", "", shared.target.URL(size))...)
@@ -135,7 +135,7 @@ func TestCommand(t *testing.T) {
 			}
 		})
 	}
-	t.Run("dns", func(t *testing.T) { askDoor(t, doors["dns"]) })
+	t.Run("dns", func(t *testing.T) { askPort(t, ports["dns"]) })
 	t.Run("status", func(t *testing.T) {
 		var st struct {
 			Bootstrap struct{ Ready bool }
@@ -153,13 +153,13 @@ func TestCommand(t *testing.T) {
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		resp, err := http.Get("http://" + doors["metrics"] + "/metrics")
+		resp, err := http.Get("http://" + ports["metrics"] + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil || !strings.Contains(string(text), `chive_door_dial_seconds_count{door="socks"} 3`) || !strings.Contains(string(text), "chive_panics_total 0\n") {
+		if err != nil || !strings.Contains(string(text), `chive_port_dial_seconds_count{port="socks"} 3`) || !strings.Contains(string(text), "chive_panics_total 0\n") {
 			t.Errorf("%v\n%s", err, text)
 		}
 	})
@@ -193,10 +193,10 @@ func TestCommand(t *testing.T) {
 	})
 }
 
-// askDoor looks a name up through the DNS port, with Go's resolver.
-func askDoor(t *testing.T, door string) {
+// askPort looks a name up through the DNS port, with Go's resolver.
+func askPort(t *testing.T, port string) {
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, door)
+		return new(net.Dialer).DialContext(ctx, network, port)
 	}}
 	addrs, err := r.LookupNetIP(bounded(t, patience), "ip4", target.Name4+".")
 	if err != nil || len(addrs) == 0 {

@@ -102,7 +102,7 @@ func metricPrograms(t *testing.T, nw *lab.Network) []metricProgram {
 		return metricProgram{name: name, command: "chive relay", args: args, want: []string{"chive_relay_reachable 1", "chive_relay_onion_descriptors 0"}}
 	}
 	return []metricProgram{
-		{name: "proxy", command: "chive proxy", want: []string{"chive_ready 1", `chive_door_open{door="socks"} 0`, `chive_door_open{door="dns"} 0`},
+		{name: "proxy", command: "chive proxy", want: []string{"chive_ready 1", `chive_port_open{port="socks"} 0`, `chive_port_open{port="dns"} 0`},
 			args: append([]string{"proxy"}, in("proxy", "--socks", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0")...)},
 		{name: "onion", command: "chive onion serve", want: []string{`chive_onion_published{service="shop"} 1`},
 			args: append([]string{"onion", "serve"}, in("onion", "--key-dir", filepath.Join(dir, "key"), "--name", "shop", "--pow-defense", "80=127.0.0.1:1")...)},

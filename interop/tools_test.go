@@ -45,11 +45,11 @@ func iperf3(t *testing.T, nw *ctor.Network, p *proxy, args []string) int64 {
 	t.Helper()
 	// A new server for each run: the end of the last run may not have arrived
 	// yet.
-	server, door := leasedPort(t, nw), leasedPort(t, nw)
+	server, port := leasedPort(t, nw), leasedPort(t, nw)
 	background(t, nw, "Server listening", "iperf3", "-s", "--forceflush", "-B", "127.0.0.1", "-p", server)
 	_, socksPort, _ := strings.Cut(p.addr, ":")
 	background(t, nw, "listening on", "socat", "-d", "-d",
-		"TCP4-LISTEN:"+door+",bind=127.0.0.1,fork", "SOCKS4A:127.0.0.1:127.0.0.1:"+server+",socksport="+socksPort)
+		"TCP4-LISTEN:"+port+",bind=127.0.0.1,fork", "SOCKS4A:127.0.0.1:127.0.0.1:"+server+",socksport="+socksPort)
 	var report struct {
 		Error string
 		End   struct {
@@ -59,7 +59,7 @@ func iperf3(t *testing.T, nw *ctor.Network, p *proxy, args []string) int64 {
 			} `json:"sum_received"`
 		}
 	}
-	out := tool(t, "iperf3", append([]string{"-c", "127.0.0.1", "-p", door, "-J"}, args...)...)
+	out := tool(t, "iperf3", append([]string{"-c", "127.0.0.1", "-p", port, "-J"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Error != "" {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -86,8 +86,8 @@ func TestInsideToTor(t *testing.T) {
 	for _, name := range builtin.Names {
 		t.Run(name, func(t *testing.T) {
 			b := startTorBridge(t, nw, "inside"+name, name, bin)
-			cmd, doors := runProxy(t, bin, nw, t.TempDir(), "--reachable-addresses", b.pt.String(), "--bridge", fmt.Sprintf("%s %s %s %s", name, b.pt, b.fp, b.extra))
-			if err := download(bounded(t, patience), socksclient.Dialer{Proxy: doors["socks"]}, shared.target.Addr(target.Source), 10<<20); err != nil {
+			cmd, ports := runProxy(t, bin, nw, t.TempDir(), "--reachable-addresses", b.pt.String(), "--bridge", fmt.Sprintf("%s %s %s %s", name, b.pt, b.fp, b.extra))
+			if err := download(bounded(t, patience), socksclient.Dialer{Proxy: ports["socks"]}, shared.target.Addr(target.Source), 10<<20); err != nil {
 				t.Fatal(err)
 			}
 			conns, err := proc.Conns(cmd.Process.Pid)
@@ -99,7 +99,7 @@ func TestInsideToTor(t *testing.T) {
 				switch {
 				case c.Remote == b.pt:
 					n++
-				case c.Remote.Port() != 0 && c.Local.Port() != netip.MustParseAddrPort(doors["socks"]).Port():
+				case c.Remote.Port() != 0 && c.Local.Port() != netip.MustParseAddrPort(ports["socks"]).Port():
 					t.Errorf("the client is connected to %v", c.Remote)
 				}
 			}

@@ -281,12 +281,12 @@ func runWithVariables(ctx context.Context, p *program, open opener) (int, error)
 	}
 	defer end()
 	if w.socks == "" {
-		door, login, err := loginPort(&w, p)
+		port, login, err := openLoginPort(&w, p)
 		if err != nil {
 			return 0, err
 		}
-		defer door.Close()
-		w.socks, w.login = door.addr, login
+		defer port.Close()
+		w.socks, w.login = port.addr, login
 	}
 	cmd := exec.Command(p.path, p.args[1:]...)
 	cmd.Args = p.args
@@ -315,15 +315,15 @@ func runWithVariables(ctx context.Context, p *program, open opener) (int, error)
 	return exitCodeOf(cmd.ProcessState), nil
 }
 
-// loginDoor is a SOCKS port for one program.
-type loginDoor struct {
+// loginPort is a SOCKS port for one program.
+type loginPort struct {
 	*socks.Server
 	addr string
 }
 
-// loginPort opens a SOCKS port that takes only those who know a password: other programs of the
+// openLoginPort opens a SOCKS port that takes only those who know a password: other programs of the
 // machine do not.
-func loginPort(w *way, p *program) (*loginDoor, string, error) {
+func openLoginPort(w *way, p *program) (*loginPort, string, error) {
 	l, err := socks.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
@@ -340,7 +340,7 @@ func loginPort(w *way, p *program) (*loginDoor, string, error) {
 			p.log.Error("the program's SOCKS port is closed", "err", err)
 		}
 	})()
-	return &loginDoor{server, l.Addr().String()}, user + ":" + password, nil
+	return &loginPort{server, l.Addr().String()}, user + ":" + password, nil
 }
 
 // proxyNames are the variables by which programs find a proxy, in small letters.

@@ -14,7 +14,7 @@ import (
 // from that to the name, until the next new identity.
 func TestAutomapPorts(t *testing.T) {
 	r := run(t, web(t), "--dns", "127.0.0.1:0", "--automap-hosts-on-resolve", "--virtual-addr-network-ipv4", "10.64.0.0/10", "--automap-hosts-suffixes", ".test")
-	socks, dns := r.door(t, "socks"), r.door(t, "dns")
+	socks, dns := r.port(t, "socks"), r.port(t, "dns")
 	addrs, err := asking(dns).LookupHost(t.Context(), "host.test.")
 	if err != nil || len(addrs) != 2 || !strings.HasPrefix(addrs[0], "10.") || !strings.HasPrefix(addrs[1], "fd15:159f:ab53:") {
 		t.Fatalf("the addresses %q, %v", addrs, err)
@@ -34,8 +34,8 @@ func TestAutomapPorts(t *testing.T) {
 	r.finish(t)
 
 	r = run(t, web(t), "--dns", "127.0.0.1:0", "--automap-hosts-suffixes", ".test")
-	r.door(t, "socks")
-	if addrs, err := asking(r.door(t, "dns")).LookupHost(t.Context(), "host.test."); err != nil || addrs[0] != "192.0.2.1" {
+	r.port(t, "socks")
+	if addrs, err := asking(r.port(t, "dns")).LookupHost(t.Context(), "host.test."); err != nil || addrs[0] != "192.0.2.1" {
 		t.Errorf("without the option: %q, %v", addrs, err)
 	}
 	r.finish(t)

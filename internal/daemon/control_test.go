@@ -30,7 +30,7 @@ import (
 // started runs a proxy until its status socket is open.
 func started(t *testing.T, addr string, args ...string) *running {
 	r := run(t, addr, args...)
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Percent: 1})
 	return r
 }

@@ -29,7 +29,7 @@ func (r *running) until(t *testing.T, text string, n int) {
 // does not stop the process: the settings of the start stay.
 func TestHangupWithPipe(t *testing.T) {
 	r := run(t, web(t))
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Ready: true})
 	if l := r.line(t); l != "ready" {
 		t.Fatal(l)
@@ -47,7 +47,7 @@ func TestHangupWithPipe(t *testing.T) {
 // read again.
 func TestHangupTellsAMistakeOnce(t *testing.T) {
 	r := run(t, web(t))
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Ready: true})
 	r.line(t)
 	hangup := func(file, text string, n int) {

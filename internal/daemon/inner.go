@@ -27,17 +27,17 @@ const innerSocket = "connect.sock"
 
 // openInner opens the inner port. Only other commands need it, so the process runs even if
 // it cannot be opened, or fails later.
-func (ds *doors) openInner(c Client, dataDir string, reg *metrics.Registry) {
+func (ps *localPorts) openInner(c Client, dataDir string, reg *metrics.Registry) {
 	l, err := socks.ListenUnix(filepath.Join(dataDir, innerSocket))
 	if err != nil {
-		ds.log.Warn("chive get will not be able to use this process", "err", err)
+		ps.log.Warn("chive get will not be able to use this process", "err", err)
 		return
 	}
-	srv := socks.NewHTTP(socks.Config{Dialer: proxydial.Dialer{Client: c}, Log: ds.log, Metrics: reg, Name: "inner"})
-	ds.servers = append(ds.servers, srv)
-	ds.serve(func() error {
+	srv := socks.NewHTTP(socks.Config{Dialer: proxydial.Dialer{Client: c}, Log: ps.log, Metrics: reg, Name: "inner"})
+	ps.servers = append(ps.servers, srv)
+	ps.serve(func() error {
 		if err := srv.Serve(l); err != nil {
-			ds.log.Error("the port for chive get is closed", "err", err)
+			ps.log.Error("the port for chive get is closed", "err", err)
 		}
 		return nil
 	})

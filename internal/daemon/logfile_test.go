@@ -19,7 +19,7 @@ import (
 func TestLogFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := run(t, web(t), "--log-file", path)
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Ready: true})
 	if l := r.line(t); l != "ready" {
 		t.Fatal(l)
@@ -53,7 +53,7 @@ func TestLogFileStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, web(t), "--log-file", filepath.Join(dir, "log"))
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Ready: true})
 	r.line(t)
 	moved := dir + "-moved"

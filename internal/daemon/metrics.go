@@ -17,24 +17,24 @@ import (
 )
 
 // proxyMetrics serves the metrics of the client, of its listeners and of its onion services.
-func proxyMetrics(c Client, doors *metrics.Registry, onions *onions) http.Handler {
+func proxyMetrics(c Client, ports *metrics.Registry, onions *onions) http.Handler {
 	return metricsHandler(func(w io.Writer) error {
 		if err := c.WriteMetrics(w); err != nil {
 			return err
 		}
-		if err := doors.WritePrometheus(w); err != nil {
+		if err := ports.WritePrometheus(w); err != nil {
 			return err
 		}
 		return onions.registry().WritePrometheus(w)
 	}, func(w io.Writer) error {
 		var front, services metrics.Snapshot
-		doors.Snapshot(&front)
+		ports.Snapshot(&front)
 		onions.registry().Snapshot(&services)
 		var client bytes.Buffer
 		if err := c.WriteMetricsJSON(&client); err != nil {
 			return err
 		}
-		return json.NewEncoder(w).Encode(map[string]any{"client": json.RawMessage(client.Bytes()), "doors": &front, "onions": &services})
+		return json.NewEncoder(w).Encode(map[string]any{"client": json.RawMessage(client.Bytes()), "ports": &front, "onions": &services})
 	})
 }
 

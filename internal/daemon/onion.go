@@ -117,11 +117,11 @@ func (r *onionRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &onionNode{cfg: cfg, list: r.list(), client: c, doors: newDoors(log), onions: newOnions(c, log), log: log}
+	n := &onionNode{cfg: cfg, list: r.list(), client: c, ports: newLocalPorts(log), onions: newOnions(c, log), log: log}
 	if err := n.onions.start(all); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	n.doors.openInner(c, cfg.DataDir, &n.counts)
+	n.ports.openInner(c, cfg.DataDir, &n.counts)
 	return n, nil
 }
 
@@ -147,7 +147,7 @@ type onionNode struct {
 	cfg    chive.Config // as it was at the start
 	list   *networkList
 	client *chive.Client
-	doors  *doors // for other processes of the same user
+	ports  *localPorts // for other processes of the same user
 	counts metrics.Registry
 	onions *onions
 	log    *slog.Logger
@@ -204,6 +204,6 @@ func (n *onionNode) shutdown(ctx context.Context) error {
 }
 
 func (n *onionNode) close() error {
-	n.doors.close()
+	n.ports.close()
 	return errors.Join(n.onions.close(), n.client.Close())
 }

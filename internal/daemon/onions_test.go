@@ -425,7 +425,7 @@ func TestRemovedFromFleet(t *testing.T) {
 func TestLeavesFleet(t *testing.T) {
 	for name, n := range map[string]func(*fakes) node{
 		"onion": func(f *fakes) node { return &onionNode{onions: f.onions, log: f.log} },
-		"proxy": func(f *fakes) node { return &proxyNode{onions: f.onions, doors: new(doors), log: f.log} },
+		"proxy": func(f *fakes) node { return &proxyNode{onions: f.onions, ports: new(localPorts), log: f.log} },
 	} {
 		f := newFakes(t)
 		if err := f.start([]hosting{{OnionConfig: chive.OnionConfig{KeyDir: "/a", Fleet: true}}}); err != nil {

@@ -30,7 +30,7 @@ func quietProfiles(t *testing.T) func(l net.Listener) func() {
 
 // TestProfilesGuard: the port answers programs of this machine, and no web page.
 func TestProfilesGuard(t *testing.T) {
-	guardtest.Walk(t, guardtest.Door{Line: "GET /debug/pprof/heap HTTP/1.1", OK: "HTTP/1.1 200 ", Serve: quietProfiles(t)})
+	guardtest.Walk(t, guardtest.Port{Line: "GET /debug/pprof/heap HTTP/1.1", OK: "HTTP/1.1 200 ", Serve: quietProfiles(t)})
 }
 
 func TestCheckProfiles(t *testing.T) {
@@ -119,8 +119,8 @@ func TestProfileTakesItsTime(t *testing.T) {
 // TestProfiles takes profiles of a running process, with go tool pprof as an operator does.
 func TestProfiles(t *testing.T) {
 	r := run(t, web(t), "--profiles", "127.0.0.1:0")
-	r.door(t, "socks")
-	at := "http://" + r.door(t, "profiles") + "/debug/pprof/"
+	r.port(t, "socks")
+	at := "http://" + r.port(t, "profiles") + "/debug/pprof/"
 	for name, want := range map[string]string{"heap": "inuse_space", "profile?seconds=1": "Type: cpu", "goroutine": "daemon"} {
 		cmd := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-nodecount=2000", at+name)
 		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir(), "PPROF_BINARY_PATH="+t.TempDir())
@@ -183,8 +183,8 @@ func TestProfilesOfASocket(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "profiles")
 	r := run(t, web(t), "--profiles", "unix:"+path)
-	r.door(t, "socks")
-	if got := r.door(t, "profiles"); got != path {
+	r.port(t, "socks")
+	if got := r.port(t, "profiles"); got != path {
 		t.Errorf("%q", got)
 	}
 	c, err := net.Dial("unix", path)

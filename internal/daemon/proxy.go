@@ -154,8 +154,8 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 		closePorts(open)
 		return nil, err
 	}
-	n.doors = openDoors(&r.Ports, open, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
-	n.doors.openInner(n.client, cfg.DataDir, &n.counts)
+	n.ports = openLocalPorts(&r.Ports, open, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
+	n.ports.openInner(n.client, cfg.DataDir, &n.counts)
 	all, err := r.Onions.hostings()
 	if n.onions = newOnions(n.client, log); err == nil {
 		err = n.onions.start(all)
@@ -196,7 +196,7 @@ type proxyNode struct {
 	cfg      chive.Config // as it was at the start
 	list     *networkList
 	client   Client
-	doors    *doors
+	ports    *localPorts
 	automap  *socks.Automap // nil: names are not mapped
 	onions   *onions
 	counts   metrics.Registry // of the ports
@@ -206,7 +206,7 @@ type proxyNode struct {
 }
 
 func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
-func (n *proxyNode) lines() []string { return append(n.doors.lines, n.onions.lines()...) }
+func (n *proxyNode) lines() []string { return append(n.ports.lines, n.onions.lines()...) }
 func (n *proxyNode) status() any {
 	return proxyReport{isA("proxy", n.list), n.client.Status(), n.onions.status()}
 }
@@ -252,7 +252,7 @@ func (n *proxyNode) watch(ctx context.Context, say, ready func(...string)) error
 			}
 		case <-n.client.Done():
 			return n.client.Err()
-		case err := <-n.doors.failed:
+		case err := <-n.ports.failed:
 			return err
 		case <-ctx.Done():
 			return nil
@@ -288,13 +288,13 @@ func (n *proxyNode) shutdown(ctx context.Context) error {
 	left.Go(panics.Contain(n.log, nil, func() { n.onions.leaveAll(ctx) }))
 	draining, cancel := context.WithTimeout(ctx, time.Duration(n.drain.Load()))
 	defer cancel()
-	if err := n.doors.shutdown(draining); err != nil {
+	if err := n.ports.shutdown(draining); err != nil {
 		n.log.Warn("some connections did not finish in time", "err", err)
 	}
 	return nil
 }
 
 func (n *proxyNode) close() error {
-	n.doors.close()
+	n.ports.close()
 	return errors.Join(n.onions.close(), n.client.Close())
 }

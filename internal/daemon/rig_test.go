@@ -164,8 +164,8 @@ func (r *running) line(t *testing.T) string {
 	return strings.TrimSuffix(l, "\n")
 }
 
-// door reads a line such as "socks 127.0.0.1:1" and returns the address.
-func (r *running) door(t *testing.T, name string) string {
+// port reads a line such as "socks 127.0.0.1:1" and returns the address.
+func (r *running) port(t *testing.T, name string) string {
 	t.Helper()
 	addr, ok := strings.CutPrefix(r.line(t), name+" ")
 	if !ok {

@@ -28,7 +28,7 @@ import (
 // A proxy whose client cannot continue ends, and gives the reason.
 func TestClientEndsByItself(t *testing.T) {
 	r := run(t, web(t))
-	r.door(t, "socks")
+	r.port(t, "socks")
 	close(r.client.done)
 	r.end(t, errNoMore)
 }
@@ -36,8 +36,8 @@ func TestClientEndsByItself(t *testing.T) {
 // TestMetricsHost: metrics can be asked for by a name that the option lists, and by no other.
 func TestMetricsHost(t *testing.T) {
 	r := run(t, web(t), "--metrics", "127.0.0.1:0", "--metrics-host", "relay.example")
-	r.door(t, "socks")
-	at := r.door(t, "metrics")
+	r.port(t, "socks")
+	at := r.port(t, "metrics")
 	for host, want := range map[string]int{"relay.example": http.StatusOK, "page.example": http.StatusForbidden} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+at+"/metrics", nil)
 		if err != nil {
@@ -60,7 +60,7 @@ func TestMetricsHost(t *testing.T) {
 func TestRun(t *testing.T) {
 	notified := notifySocket(t)
 	r := run(t, web(t), "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
-	socks, tunnel, dns, metrics := r.door(t, "socks"), r.door(t, "http"), r.door(t, "dns"), r.door(t, "metrics")
+	socks, tunnel, dns, metrics := r.port(t, "socks"), r.port(t, "http"), r.port(t, "dns"), r.port(t, "metrics")
 	r.bootstrap(chive.BootstrapStatus{Percent: 40, Stage: "loading microdescriptors"})
 	r.bootstrap(chive.BootstrapStatus{Percent: 100, Stage: "done", Ready: true})
 	if l := r.line(t); l != "ready" {
@@ -112,15 +112,15 @@ func TestRun(t *testing.T) {
 	}
 
 	text, _ := fetch(t, "http://"+metrics+"/metrics")
-	if !strings.Contains(text, "chive_cells_total 5\n# HELP chive_door_accepted_total") || !strings.Contains(text, `chive_door_accepted_total{door="socks"} 1`) {
+	if !strings.Contains(text, "chive_cells_total 5\n# HELP chive_port_accepted_total") || !strings.Contains(text, `chive_port_accepted_total{port="socks"} 1`) {
 		t.Errorf("metrics: %s", text)
 	}
 	text, _ = fetch(t, "http://"+metrics+"/metrics.json")
 	var all struct {
 		Client struct{ Cells int }
-		Doors  struct{ Counters []any }
+		Ports  struct{ Counters []any }
 	}
-	if err := json.Unmarshal([]byte(text), &all); err != nil || all.Client.Cells != 5 || len(all.Doors.Counters) == 0 {
+	if err := json.Unmarshal([]byte(text), &all); err != nil || all.Client.Cells != 5 || len(all.Ports.Counters) == 0 {
 		t.Errorf("%v: %s", err, text)
 	}
 	if _, code := fetch(t, "http://"+metrics+"/other"); code != 404 {
@@ -174,7 +174,7 @@ func TestReadyBeforeSubscription(t *testing.T) {
 	r.client.mu.Lock()
 	r.client.status.Bootstrap = chive.BootstrapStatus{Percent: 100, Ready: true}
 	r.client.mu.Unlock()
-	r.door(t, "socks")
+	r.port(t, "socks")
 	if r.line(t) != "ready" {
 		t.Error("not ready")
 	}
@@ -184,7 +184,7 @@ func TestReadyBeforeSubscription(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	r := run(t, "")
-	r.door(t, "socks")
+	r.port(t, "socks")
 	reload := func(config, want string) {
 		t.Helper()
 		// Atomically, because the previous reload may still be reading the file.
@@ -233,7 +233,7 @@ func TestDrain(t *testing.T) {
 		}
 	}()
 	connect := func(r *running) net.Conn {
-		c, err := net.Dial("tcp", r.door(t, "socks"))
+		c, err := net.Dial("tcp", r.port(t, "socks"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestDrain(t *testing.T) {
 	r = run(t, echo.Addr().String(), "--http", "127.0.0.1:0")
 	c = connect(r)
 	r.stop <- syscall.SIGTERM
-	r.door(t, "http") // the start waited for a reader of this line
+	r.port(t, "http") // the start waited for a reader of this line
 	say(c)
 	c.Close()
 	r.end(t, nil)
@@ -307,7 +307,7 @@ func TestRunFailures(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r = run(t, "")
-	r.door(t, "socks")
+	r.port(t, "socks")
 	close(r.client.events)
 	if err := <-r.done; err == nil || !strings.Contains(err.Error(), "has closed") {
 		t.Errorf("%v", err)

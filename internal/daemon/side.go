@@ -36,7 +36,7 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	if st != nil {
 		open = append(open, st.close)
 	}
-	// Not among the doors: these continue while the doors drain.
+	// Not among the local ports: these continue while those drain.
 	if d.metrics != "" {
 		at, end, err := ServeMetrics(d.metrics, d.names, d.handler, log, d.fail)
 		if err != nil {

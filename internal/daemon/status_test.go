@@ -13,7 +13,7 @@ import (
 
 func TestStatusSocket(t *testing.T) {
 	r := run(t, "")
-	r.door(t, "socks")
+	r.port(t, "socks")
 	r.bootstrap(chive.BootstrapStatus{Percent: 1}) // the status socket is open by now
 	st, err := ReadStatus(t.Context(), r.dir)
 	if err != nil || st.Proxy == nil || st.Proxy.Network != "test" {

@@ -56,9 +56,9 @@ type Config struct {
 	// relays that the consensus lists and them.
 	Authorities []netip.Addr
 
-	MaxConns int // requests under way at once, through each door (DirPort, BEGIN_DIR); default 2,000
+	MaxConns int // requests under way at once, through each way in (DirPort, BEGIN_DIR); default 2,000
 	// MaxPerAddr bounds the requests of one address, or IPv6 /64, through each
-	// door; default an eighth of MaxConns. It does not hold for Authorities, nor for
+	// way in; default an eighth of MaxConns. It does not hold for Authorities, nor for
 	// those behind a listed relay's link.
 	MaxPerAddr int
 	// MaxPerLink bounds the requests of one OR link, and four times it those of a

@@ -249,7 +249,7 @@ func (m *room) holds(a netip.Addr) int64 {
 	return 0
 }
 
-// TestShares: one link, one address and one door each have their part of the
+// TestShares: one link, one address and one way in each have their part of the
 // room, and authorities and listed relays find some when strangers have all.
 func TestShares(t *testing.T) {
 	m := filled(t)

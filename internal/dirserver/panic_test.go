@@ -59,8 +59,8 @@ func TestPanicEndsARequest(t *testing.T) {
 	if err := <-done; err != nil { // which waits for every connection
 		t.Error(err)
 	}
-	if m := s.room; m.doors != [2]int64{} || m.uploads != 0 || len(m.guests) != 0 || len(log.Panics()) != 1 {
-		t.Errorf("requests %v, %d bytes, %d addresses, %d stacks", m.doors, m.uploads, len(m.guests), len(log.Panics()))
+	if m := s.room; m.ways != [2]int64{} || m.uploads != 0 || len(m.guests) != 0 || len(log.Panics()) != 1 {
+		t.Errorf("requests %v, %d bytes, %d addresses, %d stacks", m.ways, m.uploads, len(m.guests), len(log.Panics()))
 	}
 }
 
@@ -68,5 +68,5 @@ func TestPanicEndsARequest(t *testing.T) {
 func (m *room) under() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.doors[0] + m.doors[1]
+	return m.ways[0] + m.ways[1]
 }

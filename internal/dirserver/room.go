@@ -57,7 +57,7 @@ type guest struct {
 	seen time.Time
 }
 
-// guestKey is whom a guest is: an address has one for each door, for those behind a
+// guestKey is whom a guest is: an address has one for each way in, for those behind a
 // relay must not keep the relay itself out.
 type guestKey struct {
 	addr      netip.Prefix
@@ -65,12 +65,12 @@ type guestKey struct {
 }
 
 // room counts what is under way, so that nobody fills all of it: by address on
-// each door, and by OR link.
+// each way in, and by OR link.
 type room struct {
 	cfg *Config
 
 	mu      sync.Mutex // guards what follows
-	doors   [2]int64   // requests under way: DirPort, BEGIN_DIR
+	ways    [2]int64   // requests under way: DirPort, BEGIN_DIR
 	links   map[any]int
 	guests  map[guestKey]*guest
 	uploads int64 // bytes
@@ -80,7 +80,7 @@ func newRoom(cfg *Config) *room {
 	return &room{cfg: cfg, links: map[any]int{}, guests: map[guestKey]*guest{}}
 }
 
-func door(tunnelled bool) int {
+func wayIn(tunnelled bool) int {
 	if tunnelled {
 		return 1
 	}
@@ -102,10 +102,10 @@ type visit struct {
 // enter lets a request in, if there is room for its peer; else it returns nil.
 func (m *room) enter(peer Peer, r rank) *visit {
 	v := &visit{room: m, peer: peer, rank: r, key: guestKey{netaddr.Peer(peer.Addr), peer.Tunnelled}}
-	d := door(peer.Tunnelled)
+	w := wayIn(peer.Tunnelled)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.doors[d] >= r.share(int64(m.cfg.MaxConns)) {
+	if m.ways[w] >= r.share(int64(m.cfg.MaxConns)) {
 		return nil
 	}
 	if peer.Link != nil && m.links[peer.Link] >= m.perLink(r) {
@@ -115,7 +115,7 @@ func (m *room) enter(peer Peer, r rank) *visit {
 	if v.bounded() && g.open >= m.cfg.MaxPerAddr {
 		return nil
 	}
-	m.doors[d]++
+	m.ways[w]++
 	g.open++
 	if peer.Link != nil {
 		m.links[peer.Link]++
@@ -144,7 +144,7 @@ func (v *visit) leave() {
 	m := v.room
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.doors[door(v.peer.Tunnelled)]--
+	m.ways[wayIn(v.peer.Tunnelled)]--
 	g := m.guestLocked(v.key)
 	g.open--
 	g.uploads -= v.held

@@ -17,7 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/localhttp/guardtest"
 )
 
-// serve returns what serves a door.
+// serve returns what serves a port.
 func serve(t *testing.T, g localhttp.Guard, h http.HandlerFunc) func(net.Listener) func() {
 	return func(l net.Listener) func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -36,7 +36,7 @@ func fine(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "secret") }
 
 // TestGuard walks a port with names.
 func TestGuard(t *testing.T) {
-	guardtest.Walk(t, guardtest.Door{
+	guardtest.Walk(t, guardtest.Port{
 		Line: "GET / HTTP/1.1", OK: "HTTP/1.1 200 ", Names: []string{"relay.example"},
 		Serve: serve(t, localhttp.Guard{Names: []string{"Relay.Example"}}, fine),
 	})

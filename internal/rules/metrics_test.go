@@ -63,7 +63,7 @@ func TestMetricsUsed(t *testing.T) {
 				t.Errorf("%s: there is no metric %s", file, n)
 			}
 		}
-		for _, kind := range []string{"chive_ready", "chive_door_", "chive_onion_", "chive_relay_", "chive_authority_", "chive_fte_", "chive_eth_"} {
+		for _, kind := range []string{"chive_ready", "chive_port_", "chive_onion_", "chive_relay_", "chive_authority_", "chive_fte_", "chive_eth_"} {
 			if !slices.ContainsFunc(named, func(n string) bool { return strings.HasPrefix(n, kind) }) {
 				t.Errorf("%s: nothing about %s", file, kind)
 			}

@@ -249,27 +249,27 @@ func TestVirtualAddressesRest(t *testing.T) {
 
 // TestAutomapDNS: the DNS port answers names of onion services only with mapped addresses.
 func TestAutomapDNS(t *testing.T) {
-	door := startUDP(t, NewDNS(Config{Dialer: automap(t, ".onion").Dialer(dnsNetwork())}))
-	m := exchange(t, door, ask(t, anOnion+".", dnsmessage.TypeA))
+	port := startUDP(t, NewDNS(Config{Dialer: automap(t, ".onion").Dialer(dnsNetwork())}))
+	m := exchange(t, port, ask(t, anOnion+".", dnsmessage.TypeA))
 	if len(m.Answers) != 1 || !net4.Contains(netip.AddrFrom4(m.Answers[0].Body.(*dnsmessage.AResource).A)) || m.Answers[0].Header.TTL != mappedTTL {
 		t.Errorf("A: %+v", m)
 	}
-	m = exchange(t, door, ask(t, anOnion+".", dnsmessage.TypeAAAA))
+	m = exchange(t, port, ask(t, anOnion+".", dnsmessage.TypeAAAA))
 	if len(m.Answers) != 1 || !net6.Contains(netip.AddrFrom16(m.Answers[0].Body.(*dnsmessage.AAAAResource).AAAA)) {
 		t.Errorf("AAAA: %+v", m)
 	}
-	if m = exchange(t, door, ask(t, "bad.onion.", dnsmessage.TypeA)); m.RCode != dnsmessage.RCodeNameError {
+	if m = exchange(t, port, ask(t, "bad.onion.", dnsmessage.TypeA)); m.RCode != dnsmessage.RCodeNameError {
 		t.Errorf("no onion address: %+v", m)
 	}
-	if m = exchange(t, door, ask(t, "Host.Test.", dnsmessage.TypeA)); len(m.Answers) != 1 || net4.Contains(netip.AddrFrom4(m.Answers[0].Body.(*dnsmessage.AResource).A)) {
+	if m = exchange(t, port, ask(t, "Host.Test.", dnsmessage.TypeA)); len(m.Answers) != 1 || net4.Contains(netip.AddrFrom4(m.Answers[0].Body.(*dnsmessage.AResource).A)) {
 		t.Errorf("a name of another suffix: %+v", m)
 	}
 	four, err := NewAutomap([]string{".onion"}, net4, netip.Prefix{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	door = startUDP(t, NewDNS(Config{Dialer: four.Dialer(dnsNetwork())}))
-	if m = exchange(t, door, ask(t, anOnion+".", dnsmessage.TypeAAAA)); m.RCode != 0 || len(m.Answers) != 0 {
+	port = startUDP(t, NewDNS(Config{Dialer: four.Dialer(dnsNetwork())}))
+	if m = exchange(t, port, ask(t, anOnion+".", dnsmessage.TypeAAAA)); m.RCode != 0 || len(m.Answers) != 0 {
 		t.Errorf("AAAA without a network: %+v", m)
 	}
 }
@@ -299,8 +299,8 @@ func TestAutomapSOCKS(t *testing.T) {
 func oneByte(c *net.TCPConn) { c.Write([]byte{1}) }
 
 // answerOf4 connects by SOCKS 4, and reads a byte of the far end.
-func answerOf4(door string, to netip.Addr, port uint16) error {
-	c, err := net.Dial("tcp", door)
+func answerOf4(at string, to netip.Addr, port uint16) error {
+	c, err := net.Dial("tcp", at)
 	if err != nil {
 		return err
 	}

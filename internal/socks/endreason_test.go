@@ -17,9 +17,9 @@ func TestEndWithoutReason(t *testing.T) {
 	for _, reason := range []cell.EndReason{0, cell.EndNotDirectory + 1, 200, 255} {
 		n := &network{fail: map[string]error{"host.test": fault.New(fault.Network, "dial: %w", endOf(reason))}}
 		for name, extended := range map[string]bool{"plain": false, "extended": true} {
-			door := start(t, NewSOCKS(Config{Dialer: n, ExtendedErrors: extended}))
+			port := start(t, NewSOCKS(Config{Dialer: n, ExtendedErrors: extended}))
 			for _, cmd := range []byte{1, 0xF0} {
-				c := dialTCP(t, door)
+				c := dialTCP(t, port)
 				say(t, c, 5, 1, 0)
 				hear(t, c, 5, 0)
 				say(t, c, request5(cmd, "host.test", 80)...)
@@ -27,7 +27,7 @@ func TestEndWithoutReason(t *testing.T) {
 					t.Errorf("SOCKS 5, %s, command %#x, reason %d: %x, %v", name, cmd, reason, got, err)
 				}
 			}
-			c := dialTCP(t, door)
+			c := dialTCP(t, port)
 			say(t, c, append([]byte{4, 1, 0, 80, 0, 0, 0, 1, 0}, "host.test\x00"...)...)
 			hear(t, c, 0, rep4Rejected)
 		}

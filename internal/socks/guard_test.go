@@ -10,7 +10,7 @@ import (
 
 // TestHTTPGuard: no web page learns that an HTTP CONNECT port listens here.
 func TestHTTPGuard(t *testing.T) {
-	guardtest.Walk(t, guardtest.Door{
+	guardtest.Walk(t, guardtest.Port{
 		Line: "OPTIONS * HTTP/1.1", OK: "HTTP/1.0 200 ",
 		Serve: func(l net.Listener) func() {
 			s := NewHTTP(Config{Dialer: new(network)})

@@ -63,8 +63,8 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-// doors serves s on TCP and on a unix socket, and calls f with a way to connect to each.
-func doors(t *testing.T, make func() *Server, f func(t *testing.T, s *Server, connect func() halfCloser)) {
+// ports serves s on TCP and on a unix socket, and calls f with a way to connect to each.
+func ports(t *testing.T, make func() *Server, f func(t *testing.T, s *Server, connect func() halfCloser)) {
 	t.Run("tcp", func(t *testing.T) {
 		s := make()
 		at := start(t, s)
@@ -75,7 +75,7 @@ func doors(t *testing.T, make func() *Server, f func(t *testing.T, s *Server, co
 	}
 	t.Run("unix", func(t *testing.T) {
 		s := make()
-		path := filepath.Join(t.TempDir(), "door")
+		path := filepath.Join(t.TempDir(), "port")
 		l, err := Listen("unix:" + path)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestProgramLeaves(t *testing.T) {
 		for way, w := range ways {
 			t.Run(name+" "+way, func(t *testing.T) {
 				e := newEndless()
-				doors(t, func() *Server { return a.make(Config{Dialer: e}) }, func(t *testing.T, s *Server, connect func() halfCloser) {
+				ports(t, func() *Server { return a.make(Config{Dialer: e}) }, func(t *testing.T, s *Server, connect func() halfCloser) {
 					c := connect()
 					if a.greet != nil {
 						say(t, c, a.greet...)
@@ -162,7 +162,7 @@ func TestHalfCloseWaits(t *testing.T) {
 		for _, early := range []string{"", "early data"} {
 			t.Run(name+" "+early, func(t *testing.T) {
 				n := &network{gate: make(chan struct{}, 1), dialling: make(chan struct{}, 1), hosts: map[string]string{"host": peer(t, echo)}}
-				doors(t, func() *Server { return a.make(Config{Dialer: n}) }, func(t *testing.T, s *Server, connect func() halfCloser) {
+				ports(t, func() *Server { return a.make(Config{Dialer: n}) }, func(t *testing.T, s *Server, connect func() halfCloser) {
 					c := connect()
 					if a.greet != nil {
 						say(t, c, a.greet...)

@@ -199,10 +199,10 @@ func TestBars(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Apply(&cfg)
-			door := start(t, NewSOCKS(cfg))
+			port := start(t, NewSOCKS(cfg))
 			asked := 0
 			for kind, host := range hosts {
-				conn := dialTCP(t, door)
+				conn := dialTCP(t, port)
 				say(t, conn, 5, 1, 0)
 				hear(t, conn, 5, 0)
 				say(t, conn, request5(cmdConnect, host, 80)...)

@@ -29,17 +29,17 @@ func TestSafeSOCKS(t *testing.T) {
 	addr := peer(t, echo)
 	n := &network{hosts: map[string]string{"host.test": addr, "192.0.2.7": addr}}
 	s := NewSOCKS(Config{Dialer: n, SafeSOCKS: true, WarnUnsafe: true, TestSOCKS: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	door := start(t, s)
+	port := start(t, s)
 	for _, r := range unsafeRequests {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		say(t, c, r.say...)
 		hear(t, c, r.deny...)
 	}
-	c := dialTCP(t, door)
+	c := dialTCP(t, port)
 	say(t, c, append([]byte{5, 1, 0}, request5(1, "host.test", 80)...)...)
 	hear(t, c, append([]byte{5, 0}, ok5...)...)
 	c.Close()
-	c = dialTCP(t, door)
+	c = dialTCP(t, port)
 	say(t, c, append([]byte{4, 1, 0, 80, 0, 0, 0, 1, 0}, "host.test\x00"...)...)
 	hear(t, c, 0, 90)
 	c.Close()
@@ -104,7 +104,7 @@ func TestAuth(t *testing.T) {
 	addr := peer(t, echo)
 	n := &network{hosts: map[string]string{"host.test": addr}}
 	seen := make(chan string, 1)
-	door := start(t, NewSOCKS(Config{
+	port := start(t, NewSOCKS(Config{
 		Dialer: seeing{n, func(ctx context.Context) { s, _ := ctx.Value(key{}).(string); seen <- s }},
 		Auth: func(ctx context.Context, user, password string) (context.Context, error) {
 			if user != "alice" || password == "wrong" {
@@ -125,7 +125,7 @@ func TestAuth(t *testing.T) {
 		{"SOCKS 4a", append([]byte{4, 1, 0, 80, 0, 0, 0, 1}, "alice\x00host.test\x00"...), []byte{0, 90}, true},
 		{"SOCKS 4a, nobody", append([]byte{4, 1, 0, 80, 0, 0, 0, 1}, "\x00host.test\x00"...), []byte{0, rep4Rejected}, false},
 	} {
-		conn := dialTCP(t, door)
+		conn := dialTCP(t, port)
 		say(t, conn, c.say...)
 		hear(t, conn, c.hear...)
 		conn.Close()
@@ -161,10 +161,10 @@ func TestSafeSOCKSMapped(t *testing.T) {
 	var log bytes.Buffer
 	n := &network{hosts: map[string]string{"192.0.2.7": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: mapping{n, "192.0.2.7"}, SafeSOCKS: true, WarnUnsafe: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	door := start(t, s)
+	port := start(t, s)
 	for i, r := range unsafeRequests {
 		want := [][]byte{{0, 90}, append([]byte{5, 0}, ok5...), r.deny}[i]
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		say(t, c, r.say...)
 		hear(t, c, want...)
 		c.Close()

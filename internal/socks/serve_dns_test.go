@@ -51,9 +51,9 @@ func dnsNetwork() *network {
 }
 
 // exchange asks over UDP.
-func exchange(t *testing.T, door string, query []byte) dnsmessage.Message {
+func exchange(t *testing.T, port string, query []byte) dnsmessage.Message {
 	t.Helper()
-	c, err := net.Dial("udp", door)
+	c, err := net.Dial("udp", port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func startUDP(t *testing.T, s *Server) string {
 }
 
 func TestDNSAnswers(t *testing.T) {
-	door := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
+	port := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
 	six := strings.Repeat("0.", 23) // 2001:db8::1, backwards
 	for _, tt := range []struct {
 		name  string
@@ -116,7 +116,7 @@ func TestDNSAnswers(t *testing.T) {
 		{"Host.Test.", dnsmessage.TypeTXT, dnsmessage.RCodeNotImplemented, ""},
 		{"badname.in.", dnsmessage.TypeA, 0, ""},
 	} {
-		m := exchange(t, door, ask(t, tt.name, tt.typ))
+		m := exchange(t, port, ask(t, tt.name, tt.typ))
 		got := ""
 		if len(m.Answers) > 0 {
 			switch b := m.Answers[0].Body.(type) {
@@ -136,7 +136,7 @@ func TestDNSAnswers(t *testing.T) {
 }
 
 func TestDNSRefusals(t *testing.T) {
-	door := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
+	port := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
 	for name, tt := range map[string]struct {
 		change func(*dnsmessage.Message)
 		rcode  dnsmessage.RCode
@@ -146,7 +146,7 @@ func TestDNSRefusals(t *testing.T) {
 		"two questions": {func(m *dnsmessage.Message) { m.Questions = append(m.Questions, m.Questions[0]) }, dnsmessage.RCodeFormatError},
 		"no question":   {func(m *dnsmessage.Message) { m.Questions = nil }, dnsmessage.RCodeFormatError},
 	} {
-		if m := exchange(t, door, ask(t, "Host.Test.", dnsmessage.TypeA, tt.change)); m.RCode != tt.rcode || len(m.Answers) != 0 {
+		if m := exchange(t, port, ask(t, "Host.Test.", dnsmessage.TypeA, tt.change)); m.RCode != tt.rcode || len(m.Answers) != 0 {
 			t.Errorf("%s: %v", name, m.RCode)
 		}
 	}
@@ -171,8 +171,8 @@ func TestDNSWebPage(t *testing.T) {
 		"\x16\x03\x01\x06\x00\x01\x00\x05\xfc\x03\x03",
 	} {
 		n := &network{}
-		door := start(t, NewDNS(Config{Dialer: n, HandshakeTimeout: time.Hour}))
-		c, err := net.Dial("tcp", door)
+		port := start(t, NewDNS(Config{Dialer: n, HandshakeTimeout: time.Hour}))
+		c, err := net.Dial("tcp", port)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,9 +226,9 @@ func TestDNSTruncation(t *testing.T) {
 
 // TestDNSStdlib: Go's own resolver is a client that nobody here wrote.
 func TestDNSStdlib(t *testing.T) {
-	door := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
+	port := startUDP(t, NewDNS(Config{Dialer: dnsNetwork()}))
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", door)
+		return new(net.Dialer).DialContext(ctx, "udp", port)
 	}}
 	addrs, err := r.LookupHost(t.Context(), "Host.Test.")
 	if err != nil || len(addrs) != 2 {

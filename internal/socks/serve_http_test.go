@@ -13,13 +13,13 @@ import (
 
 func TestHTTPConnect(t *testing.T) {
 	n := &network{hosts: map[string]string{"host.test": peer(t, echo), "2001:db8::1": peer(t, echo)}}
-	door := start(t, NewHTTP(Config{Dialer: n}))
+	port := start(t, NewHTTP(Config{Dialer: n}))
 	for _, head := range []string{
 		"CONNECT host.test:443 HTTP/1.1\r\nHost: host.test:443\r\n\r\n",
 		"CONNECT host.test:443 HTTP/1.0\r\n\r\n",
 		"CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		say(t, c, []byte(head+"early ")...)
 		say(t, c, []byte("late")...)
 		c.CloseWrite()
@@ -37,7 +37,7 @@ func TestHTTPAnswers(t *testing.T) {
 		"refused": Because(ConnRefused, x), "noroute": Because(HostUnreach, x), "nodir": Because(NotReady, x),
 		"bad.onion": Because(OnionBadAddr, x), "gone.onion": Because(OnionNoDesc, x), "slow.onion": Because(OnionIntroTime, x),
 	}}
-	door := start(t, NewHTTP(Config{Dialer: n}))
+	port := start(t, NewHTTP(Config{Dialer: n}))
 	for head, want := range map[string]string{
 		"CONNECT nowhere:80 HTTP/1.1\r\nHost: x":                   "503",
 		"CONNECT general:80 HTTP/1.1\r\nHost: x":                   "500",
@@ -65,7 +65,7 @@ func TestHTTPAnswers(t *testing.T) {
 		"nonsense": "",
 		"CONNECT h:80 HTTP/1.1\r\nX: " + strings.Repeat("x", 2*handshakeBuffer): "431",
 	} {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		c.Write([]byte(head + "\r\n\r\n"))
 		var got [12]byte
 		io.ReadFull(c, got[:])
@@ -77,9 +77,9 @@ func TestHTTPAnswers(t *testing.T) {
 
 func TestHTTPIsolation(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
-	door := start(t, NewHTTP(Config{Dialer: n, Name: "http", Isolate: isolation.ByClientAddr}))
+	port := start(t, NewHTTP(Config{Dialer: n, Name: "http", Isolate: isolation.ByClientAddr}))
 	key := func(headers string) isolation.Key {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		say(t, c, []byte("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n"+headers+"\r\n")...)
 		hear(t, c, []byte("HTTP/1.0 200")...)
 		asked := n.requests()

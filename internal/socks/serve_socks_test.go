@@ -19,7 +19,7 @@ import (
 func TestConnectEveryVersion(t *testing.T) {
 	addr := peer(t, echo)
 	n := &network{hosts: map[string]string{"host.test": addr, "192.0.2.7": addr, "2001:db8::1": addr}}
-	door := start(t, NewSOCKS(Config{Dialer: n}))
+	port := start(t, NewSOCKS(Config{Dialer: n}))
 	socks4ok := []byte{0, 90, 0, 0, 0, 0, 0, 0}
 	v6 := netip.MustParseAddr("2001:db8::1").As16()
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestConnectEveryVersion(t *testing.T) {
 		}, "host.test"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := dialTCP(t, door)
+			c := dialTCP(t, port)
 			tt.talk(c)
 			say(t, c, []byte("hello")...)
 			c.CloseWrite()
@@ -130,8 +130,8 @@ func TestReplies(t *testing.T) {
 		{"RESOLVE unknown", request5(0xF0, "nowhere", 0), 4, 4},
 		{"RESOLVE_PTR of a name", request5(0xF1, "host", 0), 1, 1},
 	} {
-		for door, want := range map[string]byte{plain: tt.plain, extended: tt.special} {
-			c := dialTCP(t, door)
+		for port, want := range map[string]byte{plain: tt.plain, extended: tt.special} {
+			c := dialTCP(t, port)
 			say(t, c, 5, 1, 0)
 			hear(t, c, 5, 0)
 			say(t, c, tt.request...)
@@ -156,18 +156,18 @@ func TestReplies(t *testing.T) {
 }
 
 func TestGreetingRefused(t *testing.T) {
-	door := start(t, NewSOCKS(Config{Dialer: &network{}}))
-	c := dialTCP(t, door)
+	port := start(t, NewSOCKS(Config{Dialer: &network{}}))
+	c := dialTCP(t, port)
 	say(t, c, 5, 1, 1) // GSSAPI only
 	hear(t, c, 5, 0xFF)
 	for user, ok := range map[string]byte{"<torS0X>": 1, "<torS0X>1": 1, "<torS0X>0x": 1, "<torS0X>0": 0, "<tor": 0} {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		say(t, c, 5, 1, 2)
 		hear(t, c, 5, 2)
 		say(t, c, append(append([]byte{1, byte(len(user))}, user...), 0)...)
 		hear(t, c, 1, ok)
 	}
-	c = dialTCP(t, door)
+	c = dialTCP(t, port)
 	say(t, c, []byte("GET / HTTP/1.1\r\n\r\n")...)
 	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.0 501 ") {
 		t.Errorf("a browser hears %q", got)
@@ -181,9 +181,9 @@ func TestResolve(t *testing.T) {
 		"six":       {{Addr: v6}},
 		"192.0.2.9": {{Name: "host.test"}},
 	}}
-	door := start(t, NewSOCKS(Config{Dialer: n}))
+	port := start(t, NewSOCKS(Config{Dialer: n}))
 	ask := func(b ...byte) net.Conn {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		if b[0] == 5 {
 			say(t, c, 5, 1, 0)
 			hear(t, c, 5, 0)
@@ -201,8 +201,8 @@ func TestResolve(t *testing.T) {
 func TestIsolationKeys(t *testing.T) {
 	addr := peer(t, echo)
 	n := &network{hosts: map[string]string{"a": addr, "b": addr}}
-	key := func(door, host string, port uint16, cred ...string) isolation.Key {
-		c := dialTCP(t, door)
+	key := func(at, host string, port uint16, cred ...string) isolation.Key {
+		c := dialTCP(t, at)
 		if len(cred) == 2 {
 			say(t, c, 5, 1, 2)
 			hear(t, c, 5, 2)
@@ -276,7 +276,7 @@ func TestBulkBothWays(t *testing.T) {
 	if <-sums != want || [32]byte(h.Sum(nil)) != want {
 		t.Fatal("bytes were changed")
 	}
-	if n := reg.Counter(`chive_door_accepted_total{door="socks"}`, "").Value(); n != 1 {
+	if n := reg.Counter(`chive_port_accepted_total{port="socks"}`, "").Value(); n != 1 {
 		t.Errorf("%d connections counted", n)
 	}
 }

@@ -157,7 +157,7 @@ func newServer(protocol string, cfg Config) *Server {
 	}
 	cfg.Name = cmp.Or(cfg.Name, protocol)
 	ctx, cancel := context.WithCancel(context.Background())
-	label := `{door="` + protocol + `"}`
+	label := `{port="` + protocol + `"}`
 	m := cfg.Metrics
 	return &Server{
 		cfg: cfg, ctx: ctx, cancel: cancel, quiet: quietTime,
@@ -165,12 +165,12 @@ func newServer(protocol string, cfg Config) *Server {
 		conns:     map[connection]struct{}{},
 		terms:     stream.Terms{Log: cfg.Log},
 		count: counts{
-			accepted: m.Counter("chive_door_accepted_total"+label, "Connections and datagrams accepted from local programs."),
-			refused:  m.Counter("chive_door_refused_total"+label, "Connections and datagrams turned away at a limit."),
-			evicted:  m.Counter("chive_door_evicted_total"+label, "Connections and lookups of local programs that were ended to make room: they had asked for nothing, may have been left, or took longest."),
-			open:     m.Gauge("chive_door_open"+label, "Connections and datagrams from local programs in hand."),
-			dial:     m.Histogram("chive_door_dial_seconds"+label, "Time from a request to the far end's answer."),
-			failed:   m.Counter("chive_door_failed_total"+label, "Requests that were answered with an error."),
+			accepted: m.Counter("chive_port_accepted_total"+label, "Connections and datagrams accepted from local programs."),
+			refused:  m.Counter("chive_port_refused_total"+label, "Connections and datagrams turned away at a limit."),
+			evicted:  m.Counter("chive_port_evicted_total"+label, "Connections and lookups of local programs that were ended to make room: they had asked for nothing, may have been left, or took longest."),
+			open:     m.Gauge("chive_port_open"+label, "Connections and datagrams from local programs in hand."),
+			dial:     m.Histogram("chive_port_dial_seconds"+label, "Time from a request to the far end's answer."),
+			failed:   m.Counter("chive_port_failed_total"+label, "Requests that were answered with an error."),
 		},
 	}
 }
@@ -388,6 +388,6 @@ func (s *Server) ending() bool {
 func (s *Server) warnExposed(a net.Addr) {
 	if !s.cfg.Private && Exposed(a) {
 		s.cfg.Log.Warn("this port is open to other machines: everyone who reaches it can use this client, and the path to it is not encrypted",
-			"door", s.cfg.Name, "addr", ident.Hide(a.String()))
+			"port", s.cfg.Name, "addr", ident.Hide(a.String()))
 	}
 }

@@ -53,7 +53,7 @@ func (p *pipes) connect() net.Conn {
 // TestSlowHandshake: whoever does not finish a request in time is cut off, in
 // every protocol and at every byte of it.
 func TestSlowHandshake(t *testing.T) {
-	doors := map[string]struct {
+	ports := map[string]struct {
 		make    func(Config) *Server
 		request []byte
 	}{
@@ -62,7 +62,7 @@ func TestSlowHandshake(t *testing.T) {
 		"http":   {NewHTTP, []byte("CONNECT host:80 HTTP/1.1\r\nHost: host:80\r\n\r\n")},
 		"dns":    {NewDNS, []byte{0, 20, 1, 2, 3}},
 	}
-	for name, d := range doors {
+	for name, d := range ports {
 		for cut := 0; cut < len(d.request); cut += 3 {
 			synctest.Test(t, func(t *testing.T) {
 				s := d.make(Config{Dialer: &network{}, HandshakeTimeout: 10 * time.Second})
@@ -158,8 +158,8 @@ func TestConnectionLimit(t *testing.T) {
 	told := make(chan string, 9)
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: n, MaxConns: 2, Log: slog.New(slog.NewTextHandler(lines(told), nil))})
-	door := start(t, s)
-	a, b := dialTCP(t, door), dialTCP(t, door)
+	port := start(t, s)
+	a, b := dialTCP(t, port), dialTCP(t, port)
 	for _, c := range []net.Conn{a, b} {
 		say(t, c, 5, 1, 0)
 		hear(t, c, 5, 0)
@@ -167,7 +167,7 @@ func TestConnectionLimit(t *testing.T) {
 		hear(t, c, ok5...)
 	}
 	for range 2 {
-		c := dialTCP(t, door)
+		c := dialTCP(t, port)
 		c.Write([]byte{5, 1, 0})
 		if got, _ := io.ReadAll(c); len(got) != 0 {
 			t.Errorf("a third client hears %x", got)
@@ -181,7 +181,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	a.Close()
 	for { // a's place becomes free
-		d := dialTCP(t, door)
+		d := dialTCP(t, port)
 		d.Write([]byte{5, 1, 0})
 		if _, err := io.ReadFull(d, make([]byte, 2)); err == nil {
 			break
@@ -193,15 +193,15 @@ func TestShutdownDrains(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: n})
 	// No other test takes the address of this port when it is free again.
-	door := filepath.Join(t.TempDir(), "door")
-	l, err := Listen("unix:" + door)
+	port := filepath.Join(t.TempDir(), "port")
+	l, err := Listen("unix:" + port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	defer s.Close()
-	c, err := DialUnix(t.Context(), door)
+	c, err := DialUnix(t.Context(), port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestShutdownDrains(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- s.Shutdown(context.Background()) }()
 	for { // no new clients
-		d, err := DialUnix(t.Context(), door)
+		d, err := DialUnix(t.Context(), port)
 		if err != nil {
 			break
 		}
@@ -330,7 +330,7 @@ func TestListenAddresses(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Run("short", func(t *testing.T) {
 		t.Chdir(t.TempDir())
-		testUnixSocket(t, "door")
+		testUnixSocket(t, "port")
 	})
 	t.Run("long", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
@@ -340,7 +340,7 @@ func TestUnixSocket(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		testUnixSocket(t, filepath.Join(dir, "door"))
+		testUnixSocket(t, filepath.Join(dir, "port"))
 	})
 }
 
@@ -410,7 +410,7 @@ func testUnixSocket(t *testing.T, path string) {
 func TestExposureIsLogged(t *testing.T) {
 	for addr, warn := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
 		var log bytes.Buffer
-		s := NewSOCKS(Config{Dialer: &network{}, Name: "door", Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s := NewSOCKS(Config{Dialer: &network{}, Name: "port", Log: slog.New(slog.NewTextHandler(&log, nil))})
 		l, err := net.Listen("tcp4", addr)
 		if err != nil {
 			t.Fatal(err)

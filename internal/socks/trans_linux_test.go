@@ -204,8 +204,8 @@ func TestTProxy(t *testing.T) {
 func TestTransFailures(t *testing.T) {
 	var log bytes.Buffer
 	s := NewTrans(Config{Dialer: &network{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	door := start(t, s)
-	if err := answerOf(door); err == nil {
+	port := start(t, s)
+	if err := answerOf(port); err == nil {
 		t.Error("a connection to the port itself got an answer")
 	}
 	s.Close()

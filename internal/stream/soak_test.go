@@ -191,7 +191,7 @@ func unixPair(t *testing.T) (a, b net.Conn) {
 	return a, b
 }
 
-// Up, Down and Done are what a front door does.
+// Up, Down and Done are what a local port does.
 func (s *soaked) Up(j stream.Joined, err error) bool {
 	s.mu.Lock()
 	s.up = append(s.up, err)

@@ -48,7 +48,7 @@ func ownedPair(t testing.TB) (program, front *net.TCPConn) {
 	return program, front
 }
 
-// join moves bytes between a program's socket and a stream, as a front door does.
+// join moves bytes between a program's socket and a stream, as a local port does.
 func join(front *net.TCPConn, s interface {
 	io.ReaderFrom
 	io.WriterTo

@@ -15,7 +15,7 @@ import (
 // and no web page.
 func TestStatusGuard(t *testing.T) {
 	for _, path := range []string{"/metrics", "/status"} {
-		guardtest.Walk(t, guardtest.Door{
+		guardtest.Walk(t, guardtest.Port{
 			Line: "GET " + path + " HTTP/1.1", OK: "HTTP/1.1 200 ",
 			Serve: func(l net.Listener) func() {
 				ctx, cancel := context.WithCancel(context.Background())

@@ -14,7 +14,7 @@ import (
 // TestGuard: the port answers programs of this machine, and no web page.
 func TestGuard(t *testing.T) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`
-	guardtest.Walk(t, guardtest.Door{
+	guardtest.Walk(t, guardtest.Port{
 		Line: "POST / HTTP/1.1", Header: fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body)), Body: body,
 		OK: "HTTP/1.1 200 ",
 		Serve: func(l net.Listener) func() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Door is a port.
-type Door struct {
+// Port is a port that speaks HTTP, with a request to it.
+type Port struct {
 	Line   string // a request's first line, such as "GET /metrics HTTP/1.1"
 	Header string // what its requests have beside Host, each line with its end
 	Body   string
@@ -29,12 +29,12 @@ type row struct {
 	name  string
 	host  string
 	extra string // lines of the header
-	line  string // instead of the door's
+	line  string // instead of the port's
 	pass  bool
 }
 
-func rows(d *Door) []row {
-	method, rest, _ := strings.Cut(d.Line, " ")
+func rows(p *Port) []row {
+	method, rest, _ := strings.Cut(p.Line, " ")
 	path, version, _ := strings.Cut(rest, " ")
 	all := []row{
 		{name: "an address", host: "127.0.0.1:9035", pass: true},
@@ -59,36 +59,36 @@ func rows(d *Door) []row {
 		{name: "options of the whole port", host: "page.example:9035", line: "OPTIONS * HTTP/1.1"}, // net/http has an answer of its own
 		{name: "too long a header", host: "127.0.0.1:9035", extra: "X: " + strings.Repeat("x", 32<<10) + "\r\n"},
 	}
-	for _, n := range d.Names {
+	for _, n := range p.Names {
 		all = append(all, row{name: "a listed name", host: n + ":9035", pass: true}, row{name: "a name below a listed one", host: "page." + n})
 	}
 	return all
 }
 
 // Walk sends all requests to the port, and one that does not end.
-func Walk(t *testing.T, d Door) {
-	for _, r := range rows(&d) {
+func Walk(t *testing.T, p Port) {
+	for _, r := range rows(&p) {
 		t.Run(r.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				line := r.line
 				if line == "" {
-					line = d.Line
+					line = p.Line
 				}
 				host := "Host: " + r.host + "\r\n"
 				if r.name == "no host" {
 					host = "Host:\r\n"
 				}
-				got := d.ask(t, line+"\r\n"+host+r.extra+d.Header+"\r\n"+d.Body)
-				if strings.HasPrefix(got, d.OK) != r.pass {
+				got := p.ask(t, line+"\r\n"+host+r.extra+p.Header+"\r\n"+p.Body)
+				if strings.HasPrefix(got, p.OK) != r.pass {
 					t.Errorf("answered %.60q", got)
 				}
 			})
 		})
 	}
-	for name, part := range map[string]string{"no header": "", "a slow header": d.Line + "\r\nHost: localhost\r\n" + d.Header} {
+	for name, part := range map[string]string{"no header": "", "a slow header": p.Line + "\r\nHost: localhost\r\n" + p.Header} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // time passes when nothing else can happen
-				if got := d.ask(t, part); strings.HasPrefix(got, d.OK) {
+				if got := p.ask(t, part); strings.HasPrefix(got, p.OK) {
 					t.Errorf("answered %.60q", got)
 				}
 			})
@@ -100,11 +100,11 @@ func Walk(t *testing.T, d Door) {
 const patience = time.Minute
 
 // ask sends a request, and reads until the port ends the connection or has waited for too long.
-func (d *Door) ask(t *testing.T, request string) string {
+func (p *Port) ask(t *testing.T, request string) string {
 	t.Helper()
 	defer time.Sleep(patience) // virtual: net/http ends a refused connection half a second later
 	l := NewListener()
-	defer d.Serve(l)()
+	defer p.Serve(l)()
 	c := l.Dial()
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))

@@ -17,8 +17,8 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// doors are the open ports of a process for local programs.
-type doors struct {
+// localPorts are the open ports of a process for local programs.
+type localPorts struct {
 	log     *slog.Logger
 	servers []*socks.Server
 	serving sync.WaitGroup
@@ -26,7 +26,9 @@ type doors struct {
 	lines   []string   // "socks 127.0.0.1:9050", for people and scripts
 }
 
-func newDoors(log *slog.Logger) *doors { return &doors{log: log, failed: make(chan error, 1)} }
+func newLocalPorts(log *slog.Logger) *localPorts {
+	return &localPorts{log: log, failed: make(chan error, 1)}
+}
 
 // port is one port that a proxy opens.
 type port struct {
@@ -132,18 +134,18 @@ func closePorts(open []listening) {
 	}
 }
 
-// openDoors serves the ports of a proxy that are open.
-func openDoors(p *Ports, open []listening, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) *doors {
-	ds := newDoors(log)
+// openLocalPorts serves the ports of a proxy that are open.
+func openLocalPorts(p *Ports, open []listening, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) *localPorts {
+	ps := newLocalPorts(log)
 	warned := new(socks.Seldom)
 	for _, one := range open {
 		c := p.config(d, reg, log)
 		c.Warned = warned
 		c.Name = fmt.Sprintf("%s%d", one.kind, one.number) // streams of different listeners share no circuit
 		one.Apply(&c)
-		ds.open(c, one)
+		ps.open(c, one)
 	}
-	return ds
+	return ps
 }
 
 // servers make the server of each kind of port.
@@ -151,14 +153,14 @@ var servers = map[socks.Kind]func(socks.Config) *socks.Server{
 	socks.SOCKSPort: socks.NewSOCKS, socks.HTTPPort: socks.NewHTTP, socks.DNSPort: socks.NewDNS, socks.TransPort: socks.NewTrans,
 }
 
-func (ds *doors) open(c socks.Config, o listening) {
+func (ps *localPorts) open(c socks.Config, o listening) {
 	srv := servers[o.kind](c)
-	ds.servers = append(ds.servers, srv)
-	ds.lines = append(ds.lines, o.kind.String()+" "+o.l.Addr().String())
+	ps.servers = append(ps.servers, srv)
+	ps.lines = append(ps.lines, o.kind.String()+" "+o.l.Addr().String())
 	if o.pc != nil {
-		ds.serve(func() error { return srv.ServePacket(o.pc) })
+		ps.serve(func() error { return srv.ServePacket(o.pc) })
 	}
-	ds.serve(func() error { return srv.Serve(o.l) })
+	ps.serve(func() error { return srv.Serve(o.l) })
 }
 
 // listenBoth opens one port for TCP and UDP. If addr leaves the choice to the
@@ -181,39 +183,39 @@ func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
 	}
 }
 
-func (ds *doors) serve(f func() error) {
-	ds.serving.Go(panics.Contain(ds.log, ds.fail, func() { ds.fail(f()) }))
+func (ps *localPorts) serve(f func() error) {
+	ps.serving.Go(panics.Contain(ps.log, ps.fail, func() { ps.fail(f()) }))
 }
 
 // fail reports the error of a listener that has ended; nil is no failure.
-func (ds *doors) fail(err error) {
+func (ps *localPorts) fail(err error) {
 	if err == nil {
 		return
 	}
 	select {
-	case ds.failed <- err:
+	case ps.failed <- err:
 	default: // an earlier failure already ends the process
 	}
 }
 
 // shutdown stops accepting and lets connections finish until ctx ends.
-func (ds *doors) shutdown(ctx context.Context) error {
-	errs := make([]error, len(ds.servers))
+func (ps *localPorts) shutdown(ctx context.Context) error {
+	errs := make([]error, len(ps.servers))
 	var wg sync.WaitGroup
-	for i, s := range ds.servers {
+	for i, s := range ps.servers {
 		wg.Go(func() {
-			defer panics.Recover(ds.log, func(err error) { errs[i] = err })
+			defer panics.Recover(ps.log, func(err error) { errs[i] = err })
 			errs[i] = s.Shutdown(ctx)
 		})
 	}
 	wg.Wait()
-	ds.serving.Wait()
+	ps.serving.Wait()
 	return errors.Join(errs...)
 }
 
-func (ds *doors) close() {
-	for _, s := range ds.servers {
+func (ps *localPorts) close() {
+	for _, s := range ps.servers {
 		s.Close()
 	}
-	ds.serving.Wait()
+	ps.serving.Wait()
 }

@@ -68,37 +68,37 @@ func (r *Relay) reopenPorts() (*portSet, error) {
 	return openPorts(or, dir)
 }
 
-// doors are ports on which the relay serves.
-type doors struct {
+// servedPorts are ports on which the relay serves.
+type servedPorts struct {
 	ports *portSet
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 }
 
-// openDoors serves on ports until they are closed.
-func (r *Relay) openDoors(ctx context.Context, p *portSet) *doors {
+// servePorts serves on ports until they are closed.
+func (r *Relay) servePorts(ctx context.Context, p *portSet) *servedPorts {
 	ctx, stop := context.WithCancel(ctx)
-	d := &doors{ports: p, stop: stop}
+	s := &servedPorts{ports: p, stop: stop}
 	for _, ln := range p.or {
-		d.wg.Go(panics.Keep(r.log, rest(ctx), func() { r.acceptLoop(ctx, ln, r.welcome) }))
+		s.wg.Go(panics.Keep(r.log, rest(ctx), func() { r.acceptLoop(ctx, ln, r.welcome) }))
 	}
 	if p.dir != nil {
-		d.wg.Go(panics.Keep(r.log, rest(ctx), func() {
+		s.wg.Go(panics.Keep(r.log, rest(ctx), func() {
 			if err := r.cache.server.Serve(ctx, dirListener{p.dir, r}); err != nil && !fault.Is(err, fault.Closed) {
 				r.log.Error("the DirPort is closed", "err", err)
 			}
 		}))
 	}
-	return d
+	return s
 }
 
 // close closes the ports and waits until nothing runs there: link handshakes under way are
 // given up.
-func (d *doors) close() {
-	if d != nil {
-		d.stop()
-		d.ports.close()
-		d.wg.Wait()
+func (s *servedPorts) close() {
+	if s != nil {
+		s.stop()
+		s.ports.close()
+		s.wg.Wait()
 	}
 }
 
@@ -123,7 +123,7 @@ const (
 
 // attend opens the ports while the accounting allows it, until ctx is done.
 func (r *Relay) attend(ctx context.Context) {
-	var open *doors
+	var open *servedPorts
 	defer func() {
 		if open != nil {
 			open.close()
@@ -152,7 +152,7 @@ func (r *Relay) attend(ctx context.Context) {
 				p.close()
 			}
 			r.rise()
-			open = r.openDoors(ctx, p)
+			open = r.servePorts(ctx, p)
 		case state != hibernate.Awake && !r.resting.Load():
 			r.retire()
 			open.close()
