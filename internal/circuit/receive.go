@@ -9,7 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
-// fromHome handles a run of relay cells from the home channel.
+// fromHome handles a run of relay cells from the home channel. To open the run hop by hop
+// and not cell by cell would save 0.03 us of the 0.2 us that three hops of CGO take, too little
+// for a second way through the hops.
 func (c *Circuit) fromHome(cells []byte) {
 	hops := *c.hops.Load()
 	pass := 0 // start of the run of unrecognised cells that goes to the partner

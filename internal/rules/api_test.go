@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and TestDesign the table in docs/design.md")
+var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and TestDesign the table in docs/packages.md")
 
 // public are the packages that other programs import, and their files in api/.
 var public = map[string]string{
@@ -27,7 +27,7 @@ var public = map[string]string{
 }
 
 // TestAPI compares what the public packages export with the files in api/, so
-// that a review shows what changes for users; go test -run API -update . rewrites
+// that a review shows what changes for users; go test ./internal/rules -run TestAPI -update rewrites
 // them. No exported declaration may mention a type of an internal package.
 func TestAPI(t *testing.T) {
 	var paths []string
@@ -62,7 +62,7 @@ func TestAPI(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.Log("if this is meant: go test -run API -update . and a file in changes/")
+		t.Log("if this is meant: go test ./internal/rules -run TestAPI -update and a file in changes/")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// boundTests has, for each owner of a bound in docs/design.md ("Hostile peers"), tests that fill it as
+// boundTests has, for each owner of a bound in docs/packages.md ("Bounds"), tests that fill it as
 // cheaply as a peer can, and show what becomes then of somebody honest: served, or given the answer that
 // the owner's comment tells. A new owner needs a row here.
 var boundTests = map[string]string{
@@ -87,14 +87,14 @@ var boundTests = map[string]string{
 
 // TestBounds: each owner of a bound has tests, and each of these tests exists in the owner's package.
 func TestBounds(t *testing.T) {
-	page, err := os.ReadFile("docs/design.md")
+	page, err := os.ReadFile("docs/packages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, begun := strings.Cut(string(page), "\n| bound | owner |\n|---|---|\n")
 	table, _, ended := strings.Cut(rest, "\n\n")
 	if !begun || !ended {
-		t.Fatal("docs/design.md has no table of bounds")
+		t.Fatal("docs/packages.md has no table of bounds")
 	}
 	owner := regexp.MustCompile("`((?:[a-z]+/[a-z_0-9]+\\.go)|account)`")
 	left := map[string]bool{}
@@ -120,7 +120,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for name := range left {
-		t.Errorf("%s has tests, and is not in the table of docs/design.md", name)
+		t.Errorf("%s has tests, and is not in the table of docs/packages.md", name)
 	}
 }
 

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestDesign compares the table of docs/design.md with the levels here and with
+// TestDesign compares the table of docs/packages.md with the levels here and with
 // the packages' comments. -update rewrites it.
 func TestDesign(t *testing.T) {
-	const page, begin, end = "docs/design.md", "<!-- levels: begin -->\n", "<!-- levels: end -->"
+	const page, begin, end = "docs/packages.md", "<!-- levels: begin -->\n", "<!-- levels: end -->"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,24 @@ func TestDesign(t *testing.T) {
 		}
 	}
 	t.Errorf("the table is another one: go test -run TestDesign ./internal/rules -update writes it")
+}
+
+// TestDesignFiles looks for the files that docs/design.md names.
+func TestDesignFiles(t *testing.T) {
+	text, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, m := range regexp.MustCompile("`([a-z]+/[a-z_0-9]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+		seen++
+		if _, err := os.Stat("internal/" + m[1]); err != nil {
+			t.Errorf("docs/design.md: %v", err)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d files were found", seen)
+	}
 }
 
 // levelsTable is a row for each package, by level and name.

@@ -28,7 +28,7 @@ const (
 
 // levels is the dependency rule: a package imports only packages of a lower
 // level than its own. An entry that ends in "/..." covers the packages below
-// it too. docs/design.md has the table for readers.
+// it too. docs/packages.md has the table for readers.
 var levels = map[string]int{
 	"internal/fault":   floor,
 	"internal/netaddr": floor,
