@@ -292,7 +292,8 @@ changelog:
 	go run ./internal/tools/changelog -version '$(VERSION)'
 
 # release makes what is offered for download, into bin/release: static binaries,
-# packages, lists of their modules, and SHA256SUMS: make release VERSION=v0.9.0
+# packages, lists of their modules, and SHA256SUMS. It takes the newest version of
+# CHANGELOG.md, or another one that is there: make release VERSION=v0.9.0
 release:
 	rm -rf bin/release
 	go run ./internal/tools/release -version '$(VERSION)' -out bin/release

@@ -3,17 +3,19 @@
 // for Linux also packages (.deb and .rpm), and SHA256SUMS. Two runs on one commit with one version
 // of Go make the same bytes.
 //
-//	go run ./internal/tools/release -version v0.9.0 -out bin/release
+//	go run ./internal/tools/release -out bin/release
 package main
 
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,10 +51,10 @@ type build struct {
 }
 
 func main() {
-	version := flag.String("version", "", "the release, such as v0.9.0")
+	version := flag.String("version", "", "the release, such as v0.9.0; without it, the newest that CHANGELOG.md has")
 	out := flag.String("out", "bin/release", "`DIR` for the results; must not exist")
 	only := flag.String("targets", "", "only these, such as linux-amd64,darwin-arm64")
-	changed := flag.Bool("changed", false, "also release a tree with changes that are not committed, for tests")
+	changed := flag.Bool("changed", false, "also release a tree with changes that are not committed, and a version that CHANGELOG.md does not have, for tests")
 	flag.Parse()
 	if err := run(*version, *out, *only, *changed); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -61,7 +63,16 @@ func main() {
 }
 
 func run(version, out, only string, changed bool) error {
-	if err := semver.Check(version); err != nil {
+	root, err := output("", nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	b := &build{root: strings.TrimSpace(string(root))}
+	news, err := os.ReadFile(filepath.Join(b.root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	if b.version, err = versionOf(version, string(news), changed); err != nil {
 		return err
 	}
 	if _, err := os.Stat(out); err == nil {
@@ -78,11 +89,6 @@ func run(version, out, only string, changed bool) error {
 			chosen = append(chosen, targets[i])
 		}
 	}
-	root, err := output("", nil, "git", "rev-parse", "--show-toplevel")
-	if err != nil {
-		return err
-	}
-	b := &build{version: version, root: strings.TrimSpace(string(root))}
 	if dirty, err := output(b.root, nil, "git", "status", "--porcelain"); err != nil {
 		return err
 	} else if len(dirty) > 0 && !changed {
@@ -106,6 +112,7 @@ func run(version, out, only string, changed bool) error {
 			return err
 		}
 	}
+	fmt.Println(b.version)
 	for _, t := range chosen {
 		fmt.Println(t)
 		for _, p := range programs {
@@ -115,6 +122,33 @@ func run(version, out, only string, changed bool) error {
 		}
 	}
 	return b.sums()
+}
+
+// section is the heading of a release in CHANGELOG.md.
+var section = regexp.MustCompile(`(?m)^## \[(\S+)\]`)
+
+// versionOf returns the version to release: the one that was asked for, or the newest that the
+// changelog has. Users look there for what is new, so a version without a section is no release;
+// tests make one anyway.
+func versionOf(asked, changelog string, test bool) (string, error) {
+	var has []string
+	for _, m := range section.FindAllStringSubmatch(changelog, -1) {
+		has = append(has, m[1])
+	}
+	switch {
+	case asked != "":
+	case len(has) == 0:
+		return "", errors.New("CHANGELOG.md has no release: make changelog VERSION=v0.9.0")
+	default:
+		asked = has[0]
+	}
+	if err := semver.Check(asked); err != nil {
+		return "", err
+	}
+	if !test && !slices.Contains(has, asked) {
+		return "", fmt.Errorf("CHANGELOG.md has no section %s: make changelog VERSION=%s", asked, asked)
+	}
+	return asked, nil
 }
 
 // commitTime is SOURCE_DATE_EPOCH, or else the time of the commit.

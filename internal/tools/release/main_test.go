@@ -93,6 +93,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestVersionOf: a release is one that the changelog has.
+func TestVersionOf(t *testing.T) {
+	const two = "# Changelog\n\n## [v0.2.0] - 2027-01-01\n\n- As in [v0.1.0].\n\n## [v0.1.0] - 2026-01-01\n"
+	for _, c := range []struct {
+		asked, changelog string
+		test             bool
+		want, err        string
+	}{
+		{"", two, false, "v0.2.0", ""},
+		{"v0.1.0", two, false, "v0.1.0", ""},
+		{"v0.3.0", two, false, "", "no section v0.3.0"},
+		{"v0.3.0", two, true, "v0.3.0", ""},
+		{"0.1.0", two, true, "", "v1.2.3"},
+		{"", "# Changelog\n", true, "", "no release"},
+		{"", "## [Unreleased]\n", true, "", "v1.2.3"},
+	} {
+		got, err := versionOf(c.asked, c.changelog, c.test)
+		if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%+v: got %q, %v", c, got, err)
+		}
+	}
+	news := read(t, "../../../CHANGELOG.md")
+	if got, err := versionOf("", string(news), false); err != nil {
+		t.Errorf("the newest release of CHANGELOG.md: %q, %v", got, err)
+	}
+}
+
 // TestEnvironment: what the caller has set for Go's compiler changes no binary.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("GOFIPS140", "v1.0.0") // another implementation of the primitives
