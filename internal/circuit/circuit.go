@@ -41,6 +41,8 @@ type Env struct {
 	Padding *PaddingLimits
 
 	ahead handshake.KeyAhead // for a client's next onionskin
+
+	tellers tellers // of the ends of circuits
 }
 
 // QueueLimits are how many cells of a circuit may wait at a relay for the
@@ -165,25 +167,18 @@ func (c *Circuit) over() bool {
 	return c.ended
 }
 
+// closing reports whether Close was called.
+func (c *Circuit) closing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // Err returns why the circuit closed, or nil.
 func (c *Circuit) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
-}
-
-// OnClose has f called with the cause once the circuit is closed; at once when
-// it is closed already.
-func (c *Circuit) OnClose(f func(error)) {
-	c.mu.Lock()
-	if !c.closed {
-		c.onEnd = append(c.onEnd, f)
-		c.mu.Unlock()
-		return
-	}
-	cause := c.cause
-	c.mu.Unlock()
-	f(cause)
 }
 
 // Close destroys the circuit on both sides with a reason for the peers and a
@@ -196,8 +191,6 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	}
 	c.closed = true
 	c.cause = cause
-	ends := c.onEnd
-	c.onEnd = nil
 	hops, pads := *c.hops.Load(), c.pads
 	var wake []*Waiter
 	for _, h := range hops {
@@ -245,13 +238,13 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	if c.done != nil {
 		close(c.done)
 	}
+	ends := c.onEnd
+	c.onEnd = nil
 	c.mu.Unlock()
 	if c.server != nil {
 		c.server.s.disown()
 	}
-	for _, f := range ends {
-		each(func() { f(cause) })
-	}
+	c.env.tell(ends, cause)
 }
 
 // broken reports whether HandleDestroy tells of a panic on the channel's reader.

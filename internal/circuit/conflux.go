@@ -58,7 +58,10 @@ func (s *Set) add(l *leg) error {
 	if err := s.join(l); err != nil {
 		return err
 	}
-	l.hop.c.OnClose(func(cause error) { s.legClosed(l.hop, cause) })
+	// Close looks for a set. If it has looked already, it was too early for this one.
+	if c := l.hop.c; c.closing() {
+		s.legClosed(l.hop, c.Err())
+	}
 	return nil
 }
 

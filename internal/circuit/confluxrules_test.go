@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -434,17 +435,18 @@ func TestSetEndsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				p := r.pair()
-				n, closed := 0, 0
+				n := 0
+				var closed atomic.Int32
 				if err := p.at.Legs()[0].Last().AcceptStream(p.id, lastHeard{n: &n}); err != nil {
 					t.Fatal(err)
 				}
 				for _, c := range p.at.Legs() {
-					c.OnClose(func(error) { closed++ })
+					c.OnClose(func(error) { closed.Add(1) })
 				}
 				end(p)
 				synctest.Wait()
-				if n != 1 || closed != 2 {
-					t.Errorf("the stream heard it %d times, the two legs %d times", n, closed)
+				if n != 1 || closed.Load() != 2 {
+					t.Errorf("the stream heard it %d times, the two legs %d times", n, closed.Load())
 				}
 				r.nothingLeft(name, p.legs...)
 			})

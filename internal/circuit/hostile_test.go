@@ -156,7 +156,9 @@ func TestConfluxEnds(t *testing.T) {
 		r.circuit(congested, nil)
 		at := r.first()
 		at.Close(cell.DestroyNone, fault.New(fault.Closed, "test"))
-		if err := confluxLink(at.Hops()[0], cell.RelayMsg{Data: body}, cell.CmdRelay); err != nil || len(r.server.sets.m) != 0 {
+		err := confluxLink(at.Hops()[0], cell.RelayMsg{Data: body}, cell.CmdRelay)
+		synctest.Wait()
+		if err != nil || len(r.server.sets.m) != 0 {
 			t.Errorf("%v, %d sets", err, len(r.server.sets.m))
 		}
 		// Another leg closes between the two.

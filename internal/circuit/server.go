@@ -117,12 +117,14 @@ func NewServer(cfg ServerConfig) *Server {
 	return s
 }
 
-// Close stops the workers and the extends under way, and waits for them.
+// Close stops the workers and the extends under way, and waits for them, and for what hears of
+// the ends of circuits.
 func (s *Server) Close() {
 	s.stop()
 	s.skin.close()
 	s.pq.close()
 	s.wg.Wait()
+	s.cfg.Env.WaitEnds()
 }
 
 // Accept is a channel.Config's Accept: it takes a CREATE cell.

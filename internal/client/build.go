@@ -228,9 +228,9 @@ func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*Circ, er
 	}
 	circ := &Circ{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
 	b.remember(circ)
-	cc.OnClose(circ.ended)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection()})
+	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }
 

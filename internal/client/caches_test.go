@@ -69,6 +69,7 @@ func TestRequestsOfOneCircuit(t *testing.T) {
 		t.Fatalf("%d circuits are spent, %d are not", len(k.spent), len(k.circs))
 	}
 	k.reap(time.Now().Add(2 * dirIdle))
+	c.env.WaitEnds()
 	if k.mu.Lock(); len(k.spent)+len(k.circs) != 0 {
 		t.Errorf("%d spent circuits and %d others are left", len(k.spent), len(k.circs))
 	}

@@ -230,6 +230,7 @@ func (c *Client) Close() error {
 	}
 	c.caches.close()
 	c.chans.Close()
+	c.env.WaitEnds() // the guards count the ends of circuits
 	err := c.guards.Save()
 	if verr := c.vanguards.Save(); err == nil {
 		err = verr

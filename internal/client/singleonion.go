@@ -140,8 +140,8 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 	}
 	circ := &Circ{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
 	c.remember(circ)
-	engine.OnClose(circ.ended)
 	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Hops: 1, Protection: circ.Protection()})
+	engine.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }
 

@@ -96,7 +96,7 @@ func (b *begins) count(c *circuit.Circuit, l beginLimits, now time.Time) (quick,
 	fresh, quick, again := b.note(c, l, now)
 	if fresh {
 		c.Account().Reserve(begunCost)
-		c.OnClose(func(error) { // at once, if it has closed
+		c.OnClose(func(error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			delete(b.circs, c)

@@ -125,6 +125,7 @@ func TestBeginsEnd(t *testing.T) {
 	if _, again := a.s.begins.count(c, beginLimitsOf(nil), time.Now()); again { // closed
 		t.Error("it had begun nothing")
 	}
+	r.Clients.WaitEnds()
 	a.s.begins.mu.Lock()
 	defer a.s.begins.mu.Unlock()
 	if n := len(a.s.begins.circs); n != 0 {

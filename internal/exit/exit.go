@@ -13,7 +13,6 @@ import (
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/pace"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -195,15 +194,11 @@ func (e *Exit) take(h *circuit.Hop, cmd cell.RelayCommand) (over, destroy bool) 
 	if s == nil {
 		s = new(circState)
 		e.circs[h] = s
-		// In another goroutine: OnClose calls at once if the circuit has already
-		// closed.
-		go panics.Contain(e.opts.Log, nil, func() {
-			h.Circuit().OnClose(func(error) {
-				e.mu.Lock()
-				delete(e.circs, h)
-				e.mu.Unlock()
-			})
-		})()
+		h.Circuit().OnClose(func(error) {
+			e.mu.Lock()
+			delete(e.circs, h)
+			e.mu.Unlock()
+		})
 	}
 	if l == nil || cmd == cell.RelayBeginDir || s.opens.Allow(now, l.Pace) {
 		return false, false

@@ -160,10 +160,7 @@ func (conn *connection) finish(circ Circuit, hop *circuit.Hop, err error) {
 	case !wanted:
 		conn.end()
 	default:
-		circ.Engine().OnClose(func(error) {
-			// On another goroutine: what closes the circuit may hold the lock.
-			go panics.Contain(conn.c.cfg.Log, nil, func() { conn.remove() })()
-		})
+		circ.Engine().OnClose(func(error) { conn.remove() })
 	}
 }
 

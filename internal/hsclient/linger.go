@@ -32,10 +32,7 @@ func (c *Client) leaveIntro(circ Circuit) {
 	if old := c.addLingerer(l, c.cfg.Idle()); old != nil {
 		c.endLingerer(old)
 	}
-	circ.Engine().OnClose(func(error) {
-		// On another goroutine: what closes the circuit may hold the lock.
-		go panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) })()
-	})
+	circ.Engine().OnClose(func(error) { c.endLingerer(l) })
 }
 
 // addLingerer returns the one that must go.

@@ -118,7 +118,7 @@ type Service struct {
 	wg       sync.WaitGroup
 	kicked   chan struct{} // wakes tend
 	store    store
-	destroy  func(*circuit.Circuit) // closeCircuit, except in tests
+	destroy  func(*circuit.Circuit) // closeCircuit, except in tests; may be called under the mutex
 	fleet    *fleet                 // nil: this is the only host. The mutex guards what changes
 	frontend *frontend              // nil: this is no frontend. The mutex guards it
 

@@ -335,7 +335,7 @@ func (s *Service) reapRendezvous(now time.Time) {
 		case r.idle.IsZero():
 			r.idle = now
 		case now.Sub(r.idle) >= rendIdle, !r.used.Load() && now.Sub(r.idle) >= rendUnused:
-			s.closeSoon(c)
+			s.destroy(c)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func (s *Service) reapRendezvous(now time.Time) {
 func (s *Service) boundIdleLocked() {
 	if c := s.worstIdleLocked(maxIdle); c != nil {
 		delete(s.rends, c) // it closes in a moment, and is not chosen twice
-		s.closeSoon(c)
+		s.destroy(c)
 	}
 }
 

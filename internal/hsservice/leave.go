@@ -110,7 +110,7 @@ func (s *Service) closePoints() bool {
 			p.cancel()
 		}
 		if p.circ != nil {
-			s.closeSoon(p.circ)
+			s.destroy(p.circ)
 		}
 	}
 	s.points = nil
@@ -133,7 +133,7 @@ func (s *Service) finished(now time.Time) bool {
 	for c, r := range s.rends {
 		if r.done(now) {
 			delete(s.rends, c) // it is not chosen twice
-			s.closeSoon(c)
+			s.destroy(c)
 		}
 	}
 	return !busy && len(s.rends) == 0

@@ -76,7 +76,7 @@ func leavers(t *testing.T, h *shelf) (*leaver, *Service) {
 		l.note(c)
 		for _, p := range l.ids {
 			if p.circ == c {
-				a.lost(p, c, ErrDone) // as its end would
+				go a.lost(p, c, ErrDone) // as its end would
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func (s *Service) tendOutdated(d *netdir.Directory) {
 			p.cancel() // of what is under way
 		}
 		if p.circ != nil {
-			s.closeSoon(p.circ)
+			s.destroy(p.circ)
 		}
 		s.since = time.Time{} // the next descriptor waits for several, as the first
 		return true

@@ -20,6 +20,7 @@ func TestLostBeforeItStood(t *testing.T) {
 	p.building = true
 	s.mu.Unlock()
 	s.stand(p, c)
+	r.Clients.WaitEnds()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.retries == 0 {

@@ -132,7 +132,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 		return over
 	})
 	for _, c := range end {
-		s.closeSoon(c)
+		s.destroy(c)
 	}
 	wait = min(wait, s.shutOutLocked(now))
 	good, standing, want := 0, 0, s.live.Load().Points
@@ -370,12 +370,6 @@ func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
 		out = append(out, netdoc.HSIntroPoint{Specs: p.target.Specs(), Onion: p.target.Ntor, Auth: p.id(), Enc: p.enc.Public()})
 	}
 	return out
-}
-
-// closeSoon closes a circuit on another goroutine: what hears of its end takes the
-// service's mutex.
-func (s *Service) closeSoon(c *circuit.Circuit) {
-	s.wg.Go(panics.Contain(s.log, nil, func() { s.destroy(c) }))
 }
 
 func closeCircuit(c *circuit.Circuit) { c.Close(cell.DestroyNone, ErrDone) }

@@ -43,7 +43,7 @@ func (s *Service) shutOutLocked(now time.Time) (wait time.Duration) {
 	s.least = s.epoch
 	for c, r := range s.rends {
 		if r.epoch < s.least {
-			s.closeSoon(c)
+			s.destroy(c)
 		}
 	}
 	for _, u := range s.meeting {

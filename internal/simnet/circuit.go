@@ -19,7 +19,7 @@ func (r *Relay) Circuit(t testing.TB) *circuit.Circuit {
 	defer cancel()
 	ch, err := m.Get(ctx, r.Target)
 	check(t, err)
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
+	c, err := circuit.Create(ctx, r.Clients, ch, r.Target, circuit.HopOptions{})
 	check(t, err)
 	return c
 }

@@ -34,6 +34,8 @@ type Relay struct {
 	Channels *channel.Manager
 	Stats    *channel.Stats
 	Circuits *circuit.ServerStats
+	// Clients is the Env of the circuits that Circuit returns.
+	Clients *circuit.Env
 
 	ln    net.Listener
 	serve func(s *stream.Stream)
@@ -94,6 +96,7 @@ func New(t testing.TB, o Options) *Relay {
 		Target:   linkspec.Target{RelayID: keys.Link.ID, Addrs: []netip.AddrPort{addr}, Ntor: keys.Onion.Public(), Proto: proto},
 		Stats:    new(channel.Stats),
 		Circuits: new(circuit.ServerStats),
+		Clients:  &circuit.Env{Now: time.Now},
 		ln:       ln,
 		serve:    o.Serve,
 	}
