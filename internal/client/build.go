@@ -144,7 +144,7 @@ type building struct {
 func (b *building) run(ctx context.Context) (*Circ, error) {
 	targets := b.path.Targets()
 	var usage, closing time.Duration
-	b.learned(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
+	b.times.use(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
 	b.usage = max(usage, minUsage)
 	b.timer = time.AfterFunc(b.usage, panics.Contain(b.log, nil, b.late))
 	defer b.timer.Stop()
@@ -227,7 +227,7 @@ func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*Circ, er
 		return nil, err
 	}
 	circ := &Circ{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
-	b.remember(circ)
+	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection()})
 	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning

@@ -20,7 +20,7 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	network := *netdir.Public()
 	network.Testing.AllowPrivateAddresses = true
 	c := isolated(t, &network, simnet.Dial)
-	c.learned(func(e *cbt.Estimator) {
+	c.times.use(func(e *cbt.Estimator) {
 		p := cbt.DefaultParams()
 		p.InitialTimeout = time.Second
 		e.SetParams(p)
@@ -42,7 +42,7 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	}
 	run(simnet.New(t, simnet.Options{}).Target, silent, silent)
 	count := func() (n int) {
-		c.learned(func(e *cbt.Estimator) { n = e.Status().Timeouts })
+		c.times.use(func(e *cbt.Estimator) { n = e.Status().Timeouts })
 		return n
 	}
 	if n := count(); n != 1 {
@@ -52,7 +52,7 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("%d timeouts are counted, not 1", n)
 	}
-	c.learned(func(e *cbt.Estimator) { e.Traffic(time.Now().Add(time.Minute)) }) // others answer meanwhile
+	c.times.use(func(e *cbt.Estimator) { e.Traffic(time.Now().Add(time.Minute)) }) // others answer meanwhile
 	if run(silent); count() != 2 {
 		t.Errorf("a silent first hop is not counted, while others answer: %d timeouts", count())
 	}

@@ -21,7 +21,7 @@ func (b *building) built(n int) {
 	b.hops = n
 	late := b.timedOut
 	b.mu.Unlock()
-	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
+	b.times.use(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
 }
 
 // late runs when the usage timeout has passed. The circuit goes on, to learn how
@@ -42,7 +42,7 @@ func (b *building) overdue() {
 	if was {
 		return
 	}
-	b.learned(func(e *cbt.Estimator) {
+	b.times.use(func(e *cbt.Estimator) {
 		if e.Live() && e.Timeout(hops, asked) {
 			b.log.Info("most circuits time out: the build timeout is learned anew")
 		}
@@ -73,7 +73,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	timedOut := errors.Is(err, errBuildTimeout)
 	if timedOut {
 		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
-		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
+		b.times.use(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
 	if timedOut && hops == 0 {
 		b.stalled(b.ch, b.asked)
@@ -100,6 +100,6 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 // that is asked, and each is given up early.
 func (c *Client) stalled(ch *channel.Channel, asked time.Time) {
 	if ch != nil {
-		c.learned(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
+		c.times.use(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
 	}
 }

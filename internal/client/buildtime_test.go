@@ -45,7 +45,7 @@ func TestLinkIsNoBuildTime(t *testing.T) {
 	most := time.Since(connected)
 	circ.Close()
 	var saved []byte
-	c.learned(func(e *cbt.Estimator) { saved = e.Encode() })
+	c.times.use(func(e *cbt.Estimator) { saved = e.Encode() })
 	var got struct{ Bins [][2]uint32 }
 	if err := json.Unmarshal(saved, &got); err != nil || len(got.Bins) != 1 {
 		t.Fatalf("%v: %s", err, saved)

@@ -78,7 +78,7 @@ func (c *Circ) ended(cause error) {
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs)
 	}
-	c.client.forget(c)
+	c.client.circs.remove(c)
 	if c.byUs {
 		cause = nil
 	} else {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
-	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
@@ -23,8 +22,6 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hsclient"
-	"github.com/chivenet/chive/internal/hsservice"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/outbound"
@@ -51,13 +48,11 @@ type Client struct {
 	onion  *hsclient.Client
 
 	vanguards *guard.Vanguards
-	reach     reach
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	fmu      sync.Mutex // held while the guards get the settings of live
 	live     atomic.Pointer[Live]
 	flow     atomic.Pointer[flow.Params]
 	ofRelays atomic.Pointer[protover.Set] // what the consensus requires of relays; nil until there is one
@@ -75,25 +70,17 @@ type Client struct {
 	firstCirc chan struct{} // closed when the first circuit was built
 	firstOnce sync.Once
 
-	cmu   sync.Mutex       // guards circs
-	circs map[uint64]*Circ // open circuits, by number
-
-	tmu      sync.Mutex // guards timeouts
-	timeouts *cbt.Estimator
-
 	used anonymity
 
-	hmu    sync.Mutex // held while an onion service begins; guards what follows
-	hosts  bool       // a single onion service has begun
-	served map[ident.Ed25519ID]*hsservice.Service
-
-	smu   sync.Mutex         // guards conns
-	conns map[*Conn]struct{} // open
-
-	tell sync.Mutex // held while boot changes and the hook hears of it; guards told
-	told Bootstrap  // what the hook heard last
-	bmu  sync.Mutex // guards boot
-	boot Bootstrap
+	// Each of these has a lock of its own.
+	reach    reach
+	circs    openCircs
+	conns    openConns
+	times    buildTimes
+	services services
+	filter   guardFilter
+	boot     boot
+	told     bootTold
 }
 
 // New starts a client. It returns at once; Wait waits until traffic can flow.
@@ -114,10 +101,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: cfg.Log, started: time.Now(), insideDial: insideDial,
-		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
+		poolReady: make(chan struct{}), firstCirc: make(chan struct{}),
 	}
 	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys, Countries: cfg.Countries})
-	c.boot = Bootstrap{Stage: "starting"}
+	c.boot.now = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
 	c.env.Padding.Set(c.circuitPadding(circuit.DefaultPaddingParams()))
@@ -134,7 +121,7 @@ func New(cfg Config) (*Client, error) {
 	if c.vanguards, err = guard.NewVanguards(cfg.Vanguards, cfg.store("vanguards.json"), cfg.Log, time.Now()); err != nil {
 		return nil, err
 	}
-	if err := c.loadTimeouts(); err != nil {
+	if err := c.times.load(cfg.timesStore(), c.cbtParams(noParam), c.log); err != nil {
 		return nil, err
 	}
 	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
@@ -223,7 +210,7 @@ var errClosed = fault.Also(fault.New(fault.Closed, "the client is closed"), net.
 func (c *Client) Close() error {
 	c.cancel(errClosed)
 	c.onion.Close()
-	c.waitForBeginning()
+	c.services.wait()
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()
@@ -240,7 +227,7 @@ func (c *Client) Close() error {
 			err = berr
 		}
 	}
-	if terr := c.saveTimeouts(); err == nil {
+	if terr := c.times.save(c.cfg.timesStore()); err == nil {
 		err = terr
 	}
 	return err

@@ -33,18 +33,17 @@ func (s *Conn) Close() error {
 	s.lease.Release()
 	s.c.streams.Add(-1)
 	r, w := s.Bytes()
-	s.c.smu.Lock()
-	delete(s.c.conns, s)
-	s.c.m.read.Add(r)
-	s.c.m.written.Add(w)
-	s.c.smu.Unlock()
+	s.c.conns.remove(s, func() {
+		s.c.m.read.Add(r)
+		s.c.m.written.Add(w)
+	})
 	s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
 	return err
 }
 
 // carried lists the open streams, the oldest first.
 func (c *Client) carried() []StreamStatus {
-	all := c.openConns()
+	all := c.conns.list()
 	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
 	out := make([]StreamStatus, len(all))
 	for i, conn := range all {
@@ -54,26 +53,8 @@ func (c *Client) carried() []StreamStatus {
 	return out
 }
 
-func (c *Client) openConns() []*Conn {
-	c.smu.Lock()
-	defer c.smu.Unlock()
-	all := make([]*Conn, 0, len(c.conns))
-	for conn := range c.conns {
-		all = append(all, conn)
-	}
-	return all
-}
-
 // bytes returns how many bytes streams have delivered and taken, open ones
 // included.
 func (c *Client) bytes() (read, written uint64) {
-	c.smu.Lock()
-	defer c.smu.Unlock()
-	read, written = c.m.read.Value(), c.m.written.Value()
-	for conn := range c.conns {
-		r, w := conn.Bytes()
-		read += r
-		written += w
-	}
-	return read, written
+	return c.conns.bytes(func() (uint64, uint64) { return c.m.read.Value(), c.m.written.Value() })
 }

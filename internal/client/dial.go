@@ -61,9 +61,7 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	}
 	conn.opened = time.Since(c.started)
 	c.streams.Add(1)
-	c.smu.Lock()
-	c.conns[conn] = struct{}{}
-	c.smu.Unlock()
+	c.conns.add(conn)
 	c.m.connect.Observe(time.Since(start))
 	c.cfg.Hooks.stream(StreamInfo{ID: id, Circuit: conn.circ, State: Open})
 	return conn, nil

@@ -52,14 +52,14 @@ func (c *Client) runUpdates() {
 func (c *Client) newDirectory(d *netdir.Directory) {
 	now := time.Now()
 	c.guards.Update(guard.FromNetdir(d), now)
-	c.filterGuards(d)
+	c.filter.set(c.guards, &c.live, d)
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
 	required := d.RequiredOfRelays()
 	c.ofRelays.Store(&required)
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
 	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
-	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
+	c.times.use(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
 	c.keepCircuits(d)
 }
 
@@ -83,7 +83,7 @@ func (c *Client) openPool() {
 	cfg.MaxDirtiness = c.live.Load().MaxDirtiness
 	cfg.Log = c.log
 	cfg.Rand = newRand()
-	cfg.Learn = c.wantTest
+	cfg.Learn = c.times.wantTest
 	p := pool.New(cfg, c)
 	c.pool.Store(p)
 	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile

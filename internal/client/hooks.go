@@ -106,54 +106,35 @@ func (c *Client) problem(err error) {
 // booted has change change how far the client has come; when it says that it did,
 // the hook hears of it, in the order of the changes.
 func (c *Client) booted(change func(*Bootstrap) bool) {
-	c.tell.Lock()
-	defer c.tell.Unlock()
-	if c.change(change) {
-		c.toldLocked()
-	}
+	c.told.after(func() bool { return c.boot.change(change) }, c.Bootstrap, c.tell)
 }
 
-func (c *Client) toldLocked() {
-	b := c.Bootstrap()
-	c.warn(b)
-	c.told = b
+// tell tells the log and the hook how far the client has come.
+func (c *Client) tell(was, now Bootstrap) {
+	c.warn(was, now)
 	if c.cfg.Hooks.Bootstrap != nil {
-		c.cfg.Hooks.Bootstrap(b)
+		c.cfg.Hooks.Bootstrap(now)
 	}
 }
 
 // watchReady has the hook hear when the directory expires or no relay answers, and
 // when this is over.
-func (c *Client) watchReady() {
-	c.tell.Lock()
-	defer c.tell.Unlock()
-	if b := c.Bootstrap(); b.Ready != c.told.Ready || (b.Problem == "") != (c.told.Problem == "") {
-		c.toldLocked()
-	}
-}
+func (c *Client) watchReady() { c.told.look(c.Bootstrap, c.tell) }
 
 // warn logs, once each, that traffic cannot flow any more, and that it can again.
-func (c *Client) warn(b Bootstrap) {
-	switch was := c.told; {
-	case b.Percent < 100 || was.Percent < 100 || b.Ready == was.Ready:
-	case b.Ready:
+func (c *Client) warn(was, now Bootstrap) {
+	switch {
+	case now.Percent < 100 || was.Percent < 100 || now.Ready == was.Ready:
+	case now.Ready:
 		c.log.Info("ready again")
 	default:
-		c.log.Warn("not ready any more", "problem", b.Problem)
+		c.log.Warn("not ready any more", "problem", now.Problem)
 	}
-}
-
-func (c *Client) change(change func(*Bootstrap) bool) bool {
-	c.bmu.Lock()
-	defer c.bmu.Unlock()
-	return change(&c.boot)
 }
 
 // Bootstrap returns how far the client has come.
 func (c *Client) Bootstrap() Bootstrap {
-	c.bmu.Lock()
-	b := c.boot
-	c.bmu.Unlock()
+	b := c.boot.get()
 	if d := c.dirs.Directory(); b.Ready && (d == nil || !c.dirs.Ready(d, time.Now())) {
 		b.Ready, b.Stage, b.Problem = false, "waiting for a newer directory", "the directory has expired"
 	}
@@ -204,7 +185,7 @@ func (c *Client) Lists(id ident.RSAID) bool {
 func (c *Client) Status() Status {
 	s := Status{
 		Started: c.started, Bootstrap: c.Bootstrap(), Guards: c.guards.Status(time.Now()),
-		Channels: len(c.chans.Channels()), Circuits: int(c.open()), Building: int(c.making.Load()),
+		Channels: len(c.chans.Channels()), Circuits: int(c.circs.count()), Building: int(c.making.Load()),
 		Streams: int(c.streams.Load()),
 		CellsIn: c.stats.CellsIn.Load(), CellsOut: c.stats.CellsOut.Load(),
 		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/hsclient"
-	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -17,14 +16,6 @@ type Live struct {
 	MaxDirtiness  time.Duration // as in pool.Config
 	OnionKeys     hsclient.Keys // as in Config
 	Countries     *Countries    // as in Config
-}
-
-// filterGuards gives the guards the settings of this moment, which must not be replaced by
-// older ones that another goroutine has read.
-func (c *Client) filterGuards(d *netdir.Directory) {
-	c.fmu.Lock()
-	defer c.fmu.Unlock()
-	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), time.Now())
 }
 
 // OnionKeys returns the keys for onion services.
@@ -43,7 +34,7 @@ func (c *Client) SetOnionKeys(k hsclient.Keys) {
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
 	c.onion.ChangedKeys(old.OnionKeys, l.OnionKeys)
-	c.filterGuards(c.dirs.Directory())
+	c.filter.set(c.guards, &c.live, c.dirs.Directory())
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)

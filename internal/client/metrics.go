@@ -55,7 +55,7 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 		}
 		return int64(time.Since(d.ValidAfter()) / time.Second)
 	})
-	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open)
+	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.circs.count)
 	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
 	r.GaugeFunc("chive_memory_bytes", "Memory that relays make the client hold.", c.memory.Used)
 	r.CounterFunc("chive_memory_evicted_total", "Circuits and links closed to make room in memory.", func() uint64 {

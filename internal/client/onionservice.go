@@ -9,7 +9,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -19,17 +18,15 @@ import (
 
 // Listen starts an onion service on this client's circuits. It ends with the client.
 func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
-	c.hmu.Lock()
-	defer c.hmu.Unlock()
-	if c.ctx.Err() != nil {
-		return nil, context.Cause(c.ctx)
-	}
+	return c.services.begin(c.ctx, &cfg, func(first bool) (*hsservice.Service, error) { return c.host(&cfg, first) })
+}
+
+// host is Listen's part while no other service begins. first says that no single onion service
+// has begun before.
+func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, error) {
 	cfg.Circuits, cfg.Log, cfg.Memory, cfg.PQ, cfg.CGO = serviceCircuits{c}, c.log, c.memory, c.cfg.onionPQ(), c.cfg.CGO != Off
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
-	}
-	if cfg.Key != nil && !cfg.Fleet && c.servesLocked(cfg.Key.ID()) {
-		return nil, fault.New(fault.Config, "onion service: this client serves that key already, and each would replace the other's descriptors")
 	}
 	claim := int32(anonymous)
 	if cfg.Single {
@@ -43,28 +40,23 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		return nil, err
 	}
 	cfg.Outbound = c.cfg.Outbound.Rest
-	s, err := hsservice.New(cfg)
+	s, err := hsservice.New(*cfg)
 	if err != nil {
-		if cfg.Single && !c.hosts {
+		if cfg.Single && first {
 			c.used.release(findable) // nothing was done under it
 		}
 		return nil, err
 	}
 	if cfg.Single {
-		c.hosts = true
 		c.log.Warn("this onion service is NOT ANONYMOUS: the relays that it uses, and others through them, learn this host's address")
 	}
-	if c.served == nil {
-		c.served = map[ident.Ed25519ID]*hsservice.Service{}
-	}
-	c.served[cfg.Key.ID()] = s
 	c.wg.Go(panics.Contain(c.log, nil, func() {
 		select {
 		case <-s.Done():
 		case <-c.ctx.Done():
 		}
 		s.Close()
-		c.forgetService(cfg.Key.ID(), s)
+		c.services.forget(cfg.Key.ID(), s)
 		if cfg.Ended == nil {
 			return
 		}
@@ -73,28 +65,6 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		}
 	}))
 	return s, nil
-}
-
-// servesLocked reports whether a service of a key runs. The caller has hmu.
-func (c *Client) servesLocked(id ident.Ed25519ID) bool {
-	s := c.served[id]
-	if s == nil {
-		return false
-	}
-	select {
-	case <-s.Done():
-		return false
-	default:
-		return true
-	}
-}
-
-func (c *Client) forgetService(id ident.Ed25519ID, s *hsservice.Service) {
-	c.hmu.Lock()
-	defer c.hmu.Unlock()
-	if c.served[id] == s {
-		delete(c.served, id)
-	}
 }
 
 // serviceCircuits implements hsservice.Circuits.
@@ -185,10 +155,3 @@ func (s serviceCircuits) Knows(t *linkspec.Target) bool {
 }
 
 func (s serviceCircuits) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }
-
-// waitForBeginning waits until no onion service begins. After the client's context
-// has ended none begins any more.
-func (c *Client) waitForBeginning() {
-	c.hmu.Lock()
-	defer c.hmu.Unlock()
-}

@@ -36,7 +36,7 @@ func (s *stubs) Build(ctx context.Context, _ pool.Spec) (pool.Circuit, error) {
 		p.Hops = append(p.Hops, path.Hop{Target: linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{i + 1}}}})
 	}
 	circ := &Circ{Circuit: engine, id: s.c.ids.Add(1), client: s.c, path: p}
-	s.c.remember(circ)
+	s.c.circs.add(circ)
 	engine.OnClose(circ.ended)
 	return circ, nil
 }

@@ -56,33 +56,9 @@ func (c *Circ) Protection() []HopProtection {
 	return out
 }
 
-func (c *Client) remember(circ *Circ) {
-	c.cmu.Lock()
-	c.circs[circ.id] = circ
-	c.cmu.Unlock()
-}
-
-func (c *Client) forget(circ *Circ) {
-	c.cmu.Lock()
-	delete(c.circs, circ.id)
-	c.cmu.Unlock()
-}
-
-// open returns how many circuits are open.
-func (c *Client) open() int64 {
-	c.cmu.Lock()
-	defer c.cmu.Unlock()
-	return int64(len(c.circs))
-}
-
 // circuits lists the open circuits, the oldest first.
 func (c *Client) circuits() []CircuitStatus {
-	c.cmu.Lock()
-	all := make([]*Circ, 0, len(c.circs))
-	for _, circ := range c.circs {
-		all = append(all, circ)
-	}
-	c.cmu.Unlock()
+	all := c.circs.list()
 	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {

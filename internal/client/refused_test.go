@@ -24,7 +24,7 @@ func impatient(t *testing.T, g linkspec.Target, dial func(context.Context, netip
 	network := *netdir.Public()
 	network.Testing.AllowPrivateAddresses = true
 	c := isolated(t, &network, dial)
-	c.learned(func(e *cbt.Estimator) {
+	c.times.use(func(e *cbt.Estimator) {
 		p := cbt.DefaultParams()
 		p.InitialTimeout = time.Second
 		e.SetParams(p)

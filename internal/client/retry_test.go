@@ -129,13 +129,13 @@ func TestBuildTimesOnDisk(t *testing.T) {
 	file := filepath.Join(dir, "build-times.json")
 	load := func() (*Client, error) {
 		c := &Client{cfg: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.DiscardHandler)}
-		return c, c.loadTimeouts()
+		return c, c.times.load(c.cfg.timesStore(), c.cbtParams(noParam), c.log)
 	}
 	c, err := load()
 	if err != nil {
 		t.Fatal("without a file: ", err)
 	}
-	if err := c.saveTimeouts(); err != nil {
+	if err := c.times.save(c.cfg.timesStore()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := load(); err != nil {
@@ -146,7 +146,7 @@ func TestBuildTimesOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := load()
-		if err != nil || c.timeouts == nil {
+		if err != nil || c.times.e == nil {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestSilentLink(t *testing.T) {
 		return mute{conn, &dead}, err
 	})
 	use.Cancelled(time.Now())
-	c.learned(func(e *cbt.Estimator) {
+	c.times.use(func(e *cbt.Estimator) {
 		p := cbt.DefaultParams()
 		p.InitialTimeout = 2 * minUsage
 		e.SetParams(p)

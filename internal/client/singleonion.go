@@ -139,7 +139,7 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 		return nil, err
 	}
 	circ := &Circ{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
-	c.remember(circ)
+	c.circs.add(circ)
 	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Hops: 1, Protection: circ.Protection()})
 	engine.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil

@@ -42,68 +42,6 @@ func newGuards(cfg *Config) (*guard.Manager, error) {
 	}, cfg.store("guards.json"), time.Now())
 }
 
-// loadTimeouts reads the learned build times; a damaged file is
-// reported, set aside, and replaced.
-func (c *Client) loadTimeouts() error {
-	p := c.cbtParams(noParam)
-	c.timeouts = cbt.New(p)
-	st := c.cfg.store("build-times.json")
-	b, err := st.Load()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fault.New(fault.Local, "read the learned build times: %w", err)
-	}
-	e, err := cbt.Decode(b, p, newRand())
-	if err != nil {
-		c.log.Warn("the learned build times are unreadable; they are set aside and learned anew", "err", err)
-		return st.SetAside()
-	}
-	c.timeouts = e
-	return nil
-}
-
-// learned uses the estimator of build times under its lock.
-func (c *Client) learned(f func(*cbt.Estimator)) {
-	c.tmu.Lock()
-	defer c.tmu.Unlock()
-	f(c.timeouts)
-}
-
-func (c *Client) saveTimeouts() error {
-	var b []byte
-	c.learned(func(e *cbt.Estimator) { b = e.Encode() })
-	if err := c.cfg.store("build-times.json").Save(b); err != nil {
-		return fault.New(fault.Local, "save the learned build times: %w", err)
-	}
-	return nil
-}
-
-func noParam(_ string, def, _, _ int32) int32 { return def }
-
-// cbtParams reads the consensus's parameters of build timeouts; a configured
-// timeout turns learning off.
-func (c *Client) cbtParams(get func(string, int32, int32, int32) int32) cbt.Params {
-	p := cbt.ParamsFrom(get)
-	if c.cfg.BuildTimeout > 0 {
-		p.Disabled, p.InitialTimeout = true, c.cfg.BuildTimeout
-	}
-	return p
-}
-
-// wantTest tells the pool whether to build a circuit to learn from.
-func (c *Client) wantTest(open int) bool {
-	c.tmu.Lock()
-	defer c.tmu.Unlock()
-	now := time.Now()
-	if !c.timeouts.WantTest(now, open) {
-		return false
-	}
-	c.timeouts.Launched(now)
-	return true
-}
-
 // sawLink looks at each new link: where it leads, and its clock.
 func (c *Client) sawLink(l *channel.Link) {
 	if c.bridge != nil && !c.bridge.opened(l.Conn.NetConn(), l.Dialled) {
@@ -205,7 +143,7 @@ func (c *Client) runHousekeeping() {
 		case now := <-tick.C:
 			if n := c.stats.CellsIn.Load(); n != cells {
 				cells = n
-				c.learned(func(e *cbt.Estimator) { e.Traffic(now) })
+				c.times.use(func(e *cbt.Estimator) { e.Traffic(now) })
 			}
 			c.caches.reap(now)
 			c.chans.Reap()
@@ -215,7 +153,7 @@ func (c *Client) runHousekeeping() {
 			}
 			if now.Sub(saved) > 10*time.Minute {
 				saved = now
-				if err := c.saveTimeouts(); err != nil {
+				if err := c.times.save(c.cfg.timesStore()); err != nil {
 					c.log.Warn("build times", "err", err)
 				}
 			}
