@@ -35,7 +35,8 @@ type Config struct {
 	// only during the call. It must call SetReceiver or Destroy before it returns,
 	// and must not block. If Accept is nil, every circuit is refused.
 	Accept func(c *Circ, cmd cell.Command, body []byte)
-	// Opened is called with every new link. It must not block and may be nil.
+	// Opened is called with every new link, under no lock, when Channels has its channel: so
+	// whoever closes some of the channels misses none. It must not block and may be nil.
 	Opened  func(*Link)
 	Stats   *Stats   // may be nil
 	Padding *Padding // link padding, and how long links rest; nil: no padding

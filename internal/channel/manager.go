@@ -108,14 +108,19 @@ func (ch *Channel) keep() bool {
 
 // Adopt starts a channel on an authenticated link and keeps it for reuse.
 func (m *Manager) Adopt(l *Link) (*Channel, error) {
+	ch, err := m.adopt(l)
+	if err == nil && m.cfg.Opened != nil {
+		m.cfg.Opened(l)
+	}
+	return ch, err
+}
+
+func (m *Manager) adopt(l *Link) (*Channel, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		_ = l.Conn.NetConn().Close()
 		return nil, errShutDown("open channel")
-	}
-	if m.cfg.Opened != nil {
-		m.cfg.Opened(l)
 	}
 	ch := start(l, m.cfg, m)
 	if l.PeerAuthenticated {
