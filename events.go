@@ -88,7 +88,7 @@ type eventHub struct {
 	missed atomic.Uint64 // events that some subscriber did not get
 	active atomic.Int32  // subscribers: publishing to none costs one load
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	subs   map[chan Event]struct{}
 	closed bool
 }

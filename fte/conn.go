@@ -65,7 +65,7 @@ type Conn struct {
 	// connection's deadline there.
 	patience time.Time
 
-	hsMu   sync.Mutex
+	hsMu   sync.Mutex // held during the handshake; guards hsDone, hsErr and spoke
 	hsDone bool
 	hsErr  error
 	spoke  bool // the server has answered the hello

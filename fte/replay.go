@@ -25,7 +25,7 @@ type helloID [8]byte
 // replayCache remembers hellos in two generations of helloWindow*2 each, so that
 // it forgets no hello whose time the server would still accept.
 type replayCache struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards started, turned, current and before
 	max     int
 	started time.Time
 	turned  time.Time

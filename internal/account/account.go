@@ -224,7 +224,7 @@ func (a *Account) Used() int64 {
 // accounts open and close and when holders are evicted, but not when bytes are
 // counted.
 type tree struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows
 	addresses map[netip.Prefix]*Account
 	told      map[*Account]uint32 // holders that were evicted but are not closed yet, and the second of the eviction
 	going     map[*Account]int64  // bytes of such holders at and below an account; see Memory.leaving

@@ -46,7 +46,8 @@ type Bootstrap struct {
 	Problem string
 }
 
-// Hooks are called with what happens, from many goroutines; they must not block.
+// Hooks are called with what happens, from many goroutines; they must not block. Bootstrap
+// is called under a lock, so that it hears the changes in their order.
 // Any may be nil.
 type Hooks struct {
 	Circuit   func(CircuitInfo)

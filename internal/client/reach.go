@@ -15,7 +15,7 @@ import (
 // reach remembers whether relays answer, so that a client without a working
 // connection does not call itself ready.
 type reach struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	failed int       // links in a row that could not be opened
 	since  time.Time // the first of them
 	last   error

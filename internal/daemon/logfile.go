@@ -13,7 +13,7 @@ import (
 // send SIGHUP: reopen makes a new one.
 type logFile struct {
 	path string
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	f    *os.File // never nil
 }
 

@@ -37,7 +37,7 @@ type onions struct {
 	listen func(chive.OnionConfig) (onionListener, error)
 	log    *slog.Logger
 
-	mu    sync.Mutex
+	mu    sync.Mutex // held while services begin and change; guards all, last, say, ctx and going
 	all   []*onionHost
 	last  int                   // number of the newest one
 	say   func(lines ...string) // nil before watch

@@ -84,7 +84,7 @@ type queue struct {
 	most   int                // that may wait
 	onDrop func(introduction) // called under the mutex; may be nil
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards lanes, n, sweep and dropped
 	lanes   []*lane // with something in them; greater efforts first, and of these the one whose turn is next
 	n       int
 	sweep   time.Time // when to look again for what has waited for too long

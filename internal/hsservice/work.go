@@ -62,7 +62,7 @@ type work struct {
 	verified atomic.Uint64
 	refused  [refusals]atomic.Uint64
 
-	mu      sync.Mutex // guards what follows. No other mutex is taken under it
+	mu      sync.Mutex // guards what follows; no other mutex of a service is taken under it
 	limits  *PoW       // nil: the service asks for no proofs
 	pace    *rate.Limiter
 	seeds   []hspow.Seed // that clients may have, the present one first

@@ -14,7 +14,7 @@ import (
 // the name is no metric's, or is taken by another kind: both are mistakes in
 // the program.
 type Registry struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	entries []entry // sorted by family, then by labels
 }
 

@@ -12,7 +12,7 @@ import (
 // lines writes a plugin's lines to its parent, one whole line at a time
 // (pt-spec 3.3).
 type lines struct {
-	mu sync.Mutex
+	mu sync.Mutex // held while a line is written
 	w  io.Writer
 }
 

@@ -13,7 +13,13 @@ import (
 // TestDesign compares the table of docs/packages.md with the levels here and with
 // the packages' comments. -update rewrites it.
 func TestDesign(t *testing.T) {
-	const page, begin, end = "docs/packages.md", "<!-- levels: begin -->\n", "<!-- levels: end -->"
+	comparePage(t, "docs/packages.md", "levels", levelsTable(t))
+}
+
+// comparePage compares the table between two marks of a page. -update writes it.
+func comparePage(t *testing.T, page, mark, want string) {
+	t.Helper()
+	begin, end := "<!-- "+mark+": begin -->\n", "<!-- "+mark+": end -->"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +29,6 @@ func TestDesign(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no place for the table", page)
 	}
-	want := levelsTable(t)
 	if table == want {
 		return
 	}
@@ -44,7 +49,7 @@ func TestDesign(t *testing.T) {
 			t.Errorf("%s has too much: %s", page, line)
 		}
 	}
-	t.Errorf("the table is another one: go test -run TestDesign ./internal/rules -update writes it")
+	t.Errorf("the table is another one: go test -run %s ./internal/rules -update writes it", t.Name())
 }
 
 // TestDesignFiles looks for the files that docs/design.md names.

@@ -8,7 +8,7 @@ import (
 
 // lookups are the lookups under way of a DNS port, the oldest first.
 type lookups struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards what follows
 	all list.List // of *lookup
 }
 

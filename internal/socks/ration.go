@@ -15,7 +15,7 @@ const rationed = 10
 
 // ration lets some lines into the log, and counts the others.
 type ration struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	began time.Time
 	lines int // since began
 	held  int // not logged since the last line

@@ -11,7 +11,7 @@ const sparing = time.Minute
 
 // Seldom lets a line into the log once a minute.
 type Seldom struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	last time.Time // when it did
 }
 

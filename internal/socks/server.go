@@ -84,7 +84,7 @@ type Server struct {
 	count  counts
 	quiet  time.Duration // quietTime
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards closed, cutting, listeners, conns and numbers
 	closed    bool
 	cutting   bool // connections are closed, new ones too
 	listeners map[interface{ Close() error }]struct{}

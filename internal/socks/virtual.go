@@ -33,8 +33,8 @@ type virtual struct {
 	net               netip.Prefix // invalid: no name gets an address
 	most, mostResting int
 
-	mu     sync.Mutex
-	next   uint64 // guarded by mu, as all below
+	mu     sync.Mutex // guards what follows
+	next   uint64
 	byName map[string]*list.Element
 	byAddr map[netip.Addr]*list.Element // nil: the address rests
 	order  list.List                    // of *named, the last used first
