@@ -75,8 +75,8 @@ type Client struct {
 	firstCirc chan struct{} // closed when the first circuit was built
 	firstOnce sync.Once
 
-	cmu   sync.Mutex       // guards circs
-	circs map[uint64]*Circ // open circuits, by number
+	cmu   sync.Mutex              // guards circs
+	circs map[uint64]*OpenCircuit // open circuits, by number
 
 	tmu      sync.Mutex // guards timeouts
 	timeouts *cbt.Estimator
@@ -114,7 +114,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: cfg.Log, started: time.Now(), insideDial: insideDial,
-		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
+		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*OpenCircuit{},
 	}
 	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys, Countries: cfg.Countries})
 	c.boot = Bootstrap{Stage: "starting"}

@@ -27,7 +27,7 @@ type CircuitStatus struct {
 }
 
 // Relays returns the circuit's relays, the nearest first.
-func (c *Circ) Relays() []ident.RSAID {
+func (c *OpenCircuit) Relays() []ident.RSAID {
 	out := make([]ident.RSAID, len(c.path.Hops))
 	for i, h := range c.path.Hops {
 		out[i] = h.Target.RSA
@@ -36,7 +36,7 @@ func (c *Circ) Relays() []ident.RSAID {
 }
 
 // names returns the relays' nicknames, the nearest first.
-func (c *Circ) names() []string {
+func (c *OpenCircuit) names() []string {
 	out := make([]string, len(c.path.Hops))
 	for i, h := range c.path.Hops {
 		if !h.Relay.IsZero() {
@@ -47,7 +47,7 @@ func (c *Circ) names() []string {
 }
 
 // Protection says what protects each hop, the nearest first.
-func (c *Circ) Protection() []HopProtection {
+func (c *OpenCircuit) Protection() []HopProtection {
 	hops := c.Hops()
 	out := make([]HopProtection, len(hops))
 	for i, h := range hops {
@@ -56,13 +56,13 @@ func (c *Circ) Protection() []HopProtection {
 	return out
 }
 
-func (c *Client) remember(circ *Circ) {
+func (c *Client) remember(circ *OpenCircuit) {
 	c.cmu.Lock()
 	c.circs[circ.id] = circ
 	c.cmu.Unlock()
 }
 
-func (c *Client) forget(circ *Circ) {
+func (c *Client) forget(circ *OpenCircuit) {
 	c.cmu.Lock()
 	delete(c.circs, circ.id)
 	c.cmu.Unlock()
@@ -78,12 +78,12 @@ func (c *Client) open() int64 {
 // circuits lists the open circuits, the oldest first.
 func (c *Client) circuits() []CircuitStatus {
 	c.cmu.Lock()
-	all := make([]*Circ, 0, len(c.circs))
+	all := make([]*OpenCircuit, 0, len(c.circs))
 	for _, circ := range c.circs {
 		all = append(all, circ)
 	}
 	c.cmu.Unlock()
-	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b *OpenCircuit) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {
 		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.names(), circ.Protection(), c.countries(circ)}
@@ -92,7 +92,7 @@ func (c *Client) circuits() []CircuitStatus {
 }
 
 // countries returns the countries of a circuit's relays, if the client knows countries.
-func (c *Client) countries(circ *Circ) []string {
+func (c *Client) countries(circ *OpenCircuit) []string {
 	t := c.live.Load().Path.Countries
 	if t == nil {
 		return nil
