@@ -30,13 +30,13 @@ func TestEveryCellsBatchEnds(t *testing.T) {
 	cfg := Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	served := cfg
 	accepted := make(chan *batcher, circuits)
-	served.Accept = func(c *Circ, _ cell.Command, _ []byte) {
+	served.Accept = func(c *CircuitEnd, _ cell.Command, _ []byte) {
 		b := &batcher{newSink(), runs * run, make(chan struct{})}
 		c.SetReceiver(b)
 		accepted <- b
 	}
 	a, b := Start(l, &cfg), Start(r, &served)
-	var circs []*Circ
+	var circs []*CircuitEnd
 	for range circuits {
 		c, err := a.Open(newSink(), nil)
 		if err != nil {

@@ -34,7 +34,7 @@ type Config struct {
 	// LONG_CREATE2, or the obsolete CREATE, which must be refused. body is valid
 	// only during the call. It must call SetReceiver or Destroy before it returns,
 	// and must not block. If Accept is nil, every circuit is refused.
-	Accept func(c *Circ, cmd cell.Command, body []byte)
+	Accept func(c *CircuitEnd, cmd cell.Command, body []byte)
 	// Opened is called with every new link, under no lock, when Channels has its channel: so
 	// whoever closes some of the channels misses none. It must not block and may be nil.
 	Opened  func(*Link)
@@ -73,7 +73,7 @@ type Channel struct {
 
 	mu sync.Mutex // guards what follows
 	// circuits and their queues
-	circs      map[uint32]*Circ
+	circs      map[uint32]*CircuitEnd
 	sched      scheduler
 	urgent     []byte // whole cells that go before all others (DESTROY, padding)
 	turn       turn   // which goroutine may write
@@ -87,19 +87,19 @@ type Channel struct {
 	running int // goroutines of the channel: the reader, and the writer while it has the turn
 
 	// owned by the goroutine that has the turn
-	writable []*Circ
+	writable []*CircuitEnd
 	deadline time.Time
 
 	// owned by the reader
-	at      int        // bytes of the buffer that the reader has handed out
-	busy    *Circ      // the circuit whose code runs now
-	ended   int        // how many of touched were told of the batch's end
-	touched []*Circ    // circuits that got cells in this batch
-	claimed []*Channel // channels that the reader must flush
-	asked   int        // circuits that the peer asked for since the reader last let other goroutines run
-	pending int        // bytes that the reader handed out since it last wrote
-	handed  int        // bytes handed out before those, since circuits last passed on what they got
-	tail    int        // bytes after the last whole record's worth
+	at      int           // bytes of the buffer that the reader has handed out
+	busy    *CircuitEnd   // the circuit whose code runs now
+	ended   int           // how many of touched were told of the batch's end
+	touched []*CircuitEnd // circuits that got cells in this batch
+	claimed []*Channel    // channels that the reader must flush
+	asked   int           // circuits that the peer asked for since the reader last let other goroutines run
+	pending int           // bytes that the reader handed out since it last wrote
+	handed  int           // bytes handed out before those, since circuits last passed on what they got
+	tail    int           // bytes after the last whole record's worth
 	ack     func()
 
 	opened time.Time
@@ -125,7 +125,7 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 		conn:       l.Conn,
 		cfg:        cfg,
 		done:       make(chan struct{}),
-		circs:      map[uint32]*Circ{},
+		circs:      map[uint32]*CircuitEnd{},
 		opened:     cfg.Now(),
 		emptySince: cfg.Now(),
 		luck:       mrand.Float64(),
@@ -208,7 +208,7 @@ func (ch *Channel) Err() error {
 // Open returns a new circuit with an unused identifier. The memory of the circuit
 // counts on account a, which a's owner closes. If a is nil, the circuit gets an
 // account of its own, a child of the channel's.
-func (ch *Channel) Open(r Receiver, a *account.Account) (*Circ, error) {
+func (ch *Channel) Open(r Receiver, a *account.Account) (*CircuitEnd, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed {
@@ -249,8 +249,8 @@ func (ch *Channel) roomLocked() error {
 	return nil
 }
 
-func (ch *Channel) addLocked(id uint32, a *account.Account) *Circ {
-	c := &Circ{ch: ch, id: id, heapAt: -1}
+func (ch *Channel) addLocked(id uint32, a *account.Account) *CircuitEnd {
+	c := &CircuitEnd{ch: ch, id: id, heapAt: -1}
 	if a == nil {
 		a = ch.account.Open(account.Circuit, c.evict)
 		c.owns = true
@@ -281,7 +281,7 @@ func (ch *Channel) sendUrgent(cells []byte) {
 
 // queueUrgent is sendUrgent without what follows from an error. of is the circuit that
 // must still be open, unless it is nil.
-func (ch *Channel) queueUrgent(of *Circ, cells []byte) error {
+func (ch *Channel) queueUrgent(of *CircuitEnd, cells []byte) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	switch {
@@ -336,7 +336,7 @@ func (ch *Channel) Shutdown(ctx context.Context, cause error) error {
 // dropAll tells every circuit that the channel is gone.
 func (ch *Channel) dropAll() {
 	ch.mu.Lock()
-	all := make([]*Circ, 0, len(ch.circs))
+	all := make([]*CircuitEnd, 0, len(ch.circs))
 	for _, c := range ch.circs {
 		all = append(all, c)
 	}

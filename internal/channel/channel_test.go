@@ -85,7 +85,7 @@ func pairAs(t *testing.T, isRelay bool, client, relay Config, f func(a, b *Chann
 		for _, c := range []*Config{&client, &relay} {
 			c.Now, c.Log, c.Stats = time.Now, slog.New(slog.DiscardHandler), new(Stats)
 		}
-		relay.Accept = func(c *Circ, cmd cell.Command, _ []byte) {
+		relay.Accept = func(c *CircuitEnd, cmd cell.Command, _ []byte) {
 			s := newSink()
 			s.control = append(s.control, cmd)
 			c.SetReceiver(s)
@@ -461,8 +461,8 @@ func FuzzDispatch(f *testing.F) {
 	f.Add(cell.AppendVar(nil, 1<<31|7, cell.CmdLongCreate2, []byte{255, 2, 0, 4, 1, 2, 3, 4}), true)
 	f.Add(append(cell.AppendFixed(nil, 3, cell.CmdRelay, nil), cell.AppendFixed(nil, 3, cell.CmdDestroy, nil)...), false)
 	f.Fuzz(func(t *testing.T, b []byte, initiator bool) {
-		cfg := &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler), Accept: func(c *Circ, _ cell.Command, _ []byte) { c.SetReceiver(newSink()) }}
-		ch := &Channel{link: &Link{Initiator: initiator}, cfg: cfg, circs: map[uint32]*Circ{}, turn: turnLoop}
+		cfg := &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler), Accept: func(c *CircuitEnd, _ cell.Command, _ []byte) { c.SetReceiver(newSink()) }}
+		ch := &Channel{link: &Link{Initiator: initiator}, cfg: cfg, circs: map[uint32]*CircuitEnd{}, turn: turnLoop}
 		ch.pad = &padder{ch: ch, stopped: true}
 		for len(b) > 0 {
 			used, err := ch.dispatch(b)

@@ -11,7 +11,7 @@ import (
 
 // TestEvictedWhileOpened: a circuit that is evicted while it is being opened is told.
 func TestEvictedWhileOpened(t *testing.T) {
-	ch := &Channel{circs: map[uint32]*Circ{}, cfg: &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, turn: turnLoop}
+	ch := &Channel{circs: map[uint32]*CircuitEnd{}, cfg: &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, turn: turnLoop}
 	for range 1000 {
 		s, begun, evicted := newSink(), make(chan struct{}), make(chan struct{})
 		ch.mu.Lock() // as Open holds it

@@ -11,8 +11,8 @@ import (
 // whole number of cells, and the record is closed before the end.
 func TestFillAfterVariable(t *testing.T) {
 	const variable = 1700 // such as a post-quantum CREATE
-	ch := &Channel{circs: map[uint32]*Circ{}, urgent: make([]byte, variable)}
-	c := &Circ{heapAt: -1}
+	ch := &Channel{circs: map[uint32]*CircuitEnd{}, urgent: make([]byte, variable)}
+	c := &CircuitEnd{heapAt: -1}
 	c.q.push(make([]byte, 2*recordCells*cell.Len))
 	ch.sched.add(c)
 	record := make([]byte, recordCells*cell.Len)

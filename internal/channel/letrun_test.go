@@ -13,7 +13,7 @@ import (
 // answerer answers each cell with one of its own, and has another goroutine send one more.
 type answerer struct {
 	*sink
-	c    *Circ
+	c    *CircuitEnd
 	wake chan struct{}
 }
 
@@ -23,7 +23,7 @@ func (a *answerer) HandleCells([]byte) {
 	a.c.Channel().LetRun()
 }
 
-func sendOne(c *Circ) {
+func sendOne(c *CircuitEnd) {
 	b := numbered(0, 1)
 	cell.PutHeader(b, c.ID(), cell.CmdRelay)
 	if err := c.Send(b); err != nil {
@@ -49,7 +49,7 @@ func TestLetRun(t *testing.T) {
 	served := cfg
 	served.Stats = new(Stats)
 	wake := make(chan struct{}, 1)
-	served.Accept = func(c *Circ, _ cell.Command, _ []byte) {
+	served.Accept = func(c *CircuitEnd, _ cell.Command, _ []byte) {
 		c.SetReceiver(&answerer{newSink(), c, wake})
 		go func() {
 			for range wake {

@@ -8,7 +8,7 @@ import "github.com/chivenet/chive/internal/cell"
 const (
 	linkCost      = 12 << 10 // TLS, a goroutine; buffers are added while they are held
 	handshakeCost = 15 << 10 // TLS and a goroutine; bytes read are added
-	circCost      = 512      // one Circ
+	circCost      = 512      // one CircuitEnd
 
 	// usualHandshake is how many bytes of a link handshake linkCost has room for; an honest peer sends
 	// 6 kB. TLS keeps the space for the peer's longest message, such as a ClientHello, as long as the link.
@@ -36,6 +36,6 @@ func (m *Manager) Rank() {
 func (ch *Channel) evict(cause error) { ch.Close(cause) }
 
 // evict destroys the circuit because it holds too much.
-func (c *Circ) evict(cause error) {
+func (c *CircuitEnd) evict(cause error) {
 	c.end(cell.DestroyResourceLimit, cause)
 }

@@ -53,7 +53,7 @@ func TestPanicEndsACircuit(t *testing.T) {
 					}
 				}
 				for range 3 {
-					for _, c := range []*Circ{c1, c2} {
+					for _, c := range []*CircuitEnd{c1, c2} {
 						cells := numbered(0, 2)
 						for i := 0; i < len(cells); i += cell.Len {
 							cell.PutHeader(cells[i:], 0, cell.CmdRelay)
@@ -87,7 +87,7 @@ func TestPanicEndsACircuit(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, ch *Channel, r Receiver, accepted chan *sink) (*Circ, *sink) {
+func open(t *testing.T, ch *Channel, r Receiver, accepted chan *sink) (*CircuitEnd, *sink) {
 	t.Helper()
 	c, err := ch.Open(r, nil)
 	if err != nil {

@@ -106,9 +106,9 @@ func TestSchedulerPrefersTheQuiet(t *testing.T) {
 	var s scheduler
 	now := time.Unix(1000, 0)
 	s.weight(now)
-	circs := map[uint32]*Circ{}
+	circs := map[uint32]*CircuitEnd{}
 	for i := range uint32(50) {
-		c := &Circ{id: i, heapAt: -1, ewma: float64((i * 37) % 50)}
+		c := &CircuitEnd{id: i, heapAt: -1, ewma: float64((i * 37) % 50)}
 		circs[i] = c
 		s.add(c)
 	}
@@ -127,7 +127,7 @@ func TestSchedulerPrefersTheQuiet(t *testing.T) {
 		t.Fatal("the heap must be empty")
 	}
 
-	bulk, later := &Circ{heapAt: -1}, &Circ{heapAt: -1}
+	bulk, later := &CircuitEnd{heapAt: -1}, &CircuitEnd{heapAt: -1}
 	bulk.ewma += 100 * s.weight(now)
 	later.ewma += 60 * s.weight(now.Add(ewmaHalflife)) // 100 old ones count as 50 by now
 	s.add(later)
@@ -136,7 +136,7 @@ func TestSchedulerPrefersTheQuiet(t *testing.T) {
 		t.Fatal("older traffic must count less")
 	}
 	before := bulk.ewma / later.ewma
-	s.rescale(now.Add(300*ewmaHalflife), map[uint32]*Circ{1: bulk, 2: later})
+	s.rescale(now.Add(300*ewmaHalflife), map[uint32]*CircuitEnd{1: bulk, 2: later})
 	if after := bulk.ewma / later.ewma; after/before > 1.0001 || after/before < 0.9999 || bulk.ewma > 1 {
 		t.Fatalf("rescaling changed the order: %v, %v", before, after)
 	}
@@ -147,10 +147,10 @@ func TestSchedulerPrefersTheQuiet(t *testing.T) {
 // and circuits that never have more than that do not keep the others waiting.
 func TestSchedulerFirstCells(t *testing.T) {
 	var s scheduler
-	waits := &Circ{id: 1, heapAt: -1}
+	waits := &CircuitEnd{id: 1, heapAt: -1}
 	s.add(waits)
 	s.took(waits, burst, true)
-	loud := &Circ{id: 2, heapAt: -1, ewma: 1e6}
+	loud := &CircuitEnd{id: 2, heapAt: -1, ewma: 1e6}
 	s.add(loud)
 	if s.min() != loud {
 		t.Fatal("first cells go before all others")
@@ -162,8 +162,8 @@ func TestSchedulerFirstCells(t *testing.T) {
 	s.remove(loud)
 
 	// Two that always come back with less than a burst.
-	brief := []*Circ{{id: 3, heapAt: -1, ewma: 100}, {id: 4, heapAt: -1, ewma: 100}}
-	turns := map[*Circ]int{}
+	brief := []*CircuitEnd{{id: 3, heapAt: -1, ewma: 100}, {id: 4, heapAt: -1, ewma: 100}}
+	turns := map[*CircuitEnd]int{}
 	for range 300 {
 		for _, c := range brief {
 			if c.heapAt < 0 {

@@ -86,7 +86,7 @@ func TestPauses(t *testing.T) {
 		l, r := slowLinks(t, seed)
 		cfg := Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 		served, got := cfg, &ordered{sink: newSink(), t: t, want: cells, all: make(chan struct{})}
-		served.Accept = func(c *Circ, _ cell.Command, _ []byte) { c.SetReceiver(got) }
+		served.Accept = func(c *CircuitEnd, _ cell.Command, _ []byte) { c.SetReceiver(got) }
 		a, b := Start(l, &cfg), Start(r, &served)
 		c, err := a.Open(newSink(), nil)
 		if err != nil {

@@ -310,7 +310,7 @@ func runLen(b []byte) int {
 	return n
 }
 
-func (ch *Channel) lookup(id uint32) *Circ {
+func (ch *Channel) lookup(id uint32) *CircuitEnd {
 	ch.mu.Lock()
 	c := ch.circs[id]
 	ch.mu.Unlock()
@@ -381,7 +381,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) {
 		return
 	}
 	reason := cell.DestroyResourceLimit
-	var c *Circ
+	var c *CircuitEnd
 	if peerHigh := id>>31 == 1; ch.cfg.Accept == nil || ch.link.AsClient || peerHigh == ch.link.Initiator {
 		reason = cell.DestroyProtocol
 	} else {
@@ -405,7 +405,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) {
 
 // admit adds a circuit that the peer asked for. It returns nil if the circuit is
 // refused.
-func (ch *Channel) admit(id uint32) *Circ {
+func (ch *Channel) admit(id uint32) *CircuitEnd {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.roomLocked() != nil {

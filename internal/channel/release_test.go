@@ -20,8 +20,8 @@ func (noDeadline) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 // queue is given up, also on the account of a circuit that lives on.
 func TestSlabOfAFailedWrite(t *testing.T) {
 	m := account.New(0)
-	ch := &Channel{circs: map[uint32]*Circ{}, cfg: &Config{Now: time.Now}, conn: noDeadline{}}
-	c := &Circ{ch: ch, heapAt: -1}
+	ch := &Channel{circs: map[uint32]*CircuitEnd{}, cfg: &Config{Now: time.Now}, conn: noDeadline{}}
+	c := &CircuitEnd{ch: ch, heapAt: -1}
 	c.q.account = m.Address(netip.Addr{}).Open(account.Circuit, nil)
 	c.q.push(make([]byte, recordCells*cell.Len))
 	ch.sched.add(c)
@@ -38,7 +38,7 @@ func TestSlabOfAFailedWrite(t *testing.T) {
 // a peer that has read most of them does not keep it.
 func TestUrgentIsCounted(t *testing.T) {
 	m := account.New(0)
-	ch := &Channel{circs: map[uint32]*Circ{}, cfg: &Config{Now: time.Now}, turn: turnLoop}
+	ch := &Channel{circs: map[uint32]*CircuitEnd{}, cfg: &Config{Now: time.Now}, turn: turnLoop}
 	ch.account = m.Address(netip.Addr{}).Open(account.Link, nil)
 	check := func() {
 		t.Helper()

@@ -25,13 +25,13 @@ const burst = 8
 // while others have anything to send. Such a circuit takes turns with the others:
 // between two of its priority bursts there is at least one burst of theirs.
 type scheduler struct {
-	heap   []*Circ // binary heap of the circuits that have cells queued, ordered by before
+	heap   []*CircuitEnd // binary heap of the circuits that have cells queued, ordered by before
 	start  time.Time
 	bursts uint64 // taken from circuits without priority
 }
 
 // before reports whether a's turn is before b's.
-func before(a, b *Circ) bool {
+func before(a, b *CircuitEnd) bool {
 	if a.fresh != b.fresh {
 		return a.fresh
 	}
@@ -48,7 +48,7 @@ func (s *scheduler) weight(now time.Time) float64 {
 
 // rescale divides all counts by the present weight, before it overflows. circs are
 // all circuits of the channel, active or not.
-func (s *scheduler) rescale(now time.Time, circs map[uint32]*Circ) {
+func (s *scheduler) rescale(now time.Time, circs map[uint32]*CircuitEnd) {
 	if s.start.IsZero() || now.Sub(s.start) < 256*ewmaHalflife {
 		return
 	}
@@ -60,7 +60,7 @@ func (s *scheduler) rescale(now time.Time, circs map[uint32]*Circ) {
 }
 
 // add makes c active; its count stays while it is idle.
-func (s *scheduler) add(c *Circ) {
+func (s *scheduler) add(c *CircuitEnd) {
 	c.fresh = c.freshAt != s.bursts+1
 	c.heapAt = len(s.heap)
 	s.heap = append(s.heap, c)
@@ -68,7 +68,7 @@ func (s *scheduler) add(c *Circ) {
 }
 
 // min returns the circuit to send from, or nil.
-func (s *scheduler) min() *Circ {
+func (s *scheduler) min() *CircuitEnd {
 	if len(s.heap) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (s *scheduler) min() *Circ {
 
 // took accounts for cells that c sent, of weight n. more says that c has other
 // cells queued.
-func (s *scheduler) took(c *Circ, n float64, more bool) {
+func (s *scheduler) took(c *CircuitEnd, n float64, more bool) {
 	c.ewma += n
 	if c.fresh {
 		c.fresh, c.freshAt = false, s.bursts+1
@@ -92,7 +92,7 @@ func (s *scheduler) took(c *Circ, n float64, more bool) {
 }
 
 // remove makes c inactive.
-func (s *scheduler) remove(c *Circ) {
+func (s *scheduler) remove(c *CircuitEnd) {
 	i := c.heapAt
 	if i < 0 {
 		return

@@ -9,18 +9,18 @@ import (
 // slowScheduler is what scheduler does, without a heap: it looks at every circuit.
 type slowScheduler struct {
 	now    time.Time
-	circs  map[uint32]*slowCirc
+	circs  map[uint32]*slowCircuit
 	bursts uint64
 }
 
-type slowCirc struct {
+type slowCircuit struct {
 	active, fresh bool
 	freshAt       uint64
 	sent          map[time.Time]float64 // cells, by when they were sent
 }
 
 // score is the circuit's traffic, each cell halved for each half-life since.
-func (s *slowScheduler) score(c *slowCirc) float64 {
+func (s *slowScheduler) score(c *slowCircuit) float64 {
 	var sum float64
 	var all scheduler
 	all.start = s.now
@@ -60,11 +60,11 @@ func TestSchedulerAgainstSlow(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		now := time.Unix(1e9, 0)
 		var s scheduler
-		slow := &slowScheduler{circs: map[uint32]*slowCirc{}}
-		circs := map[uint32]*Circ{}
+		slow := &slowScheduler{circs: map[uint32]*slowCircuit{}}
+		circs := map[uint32]*CircuitEnd{}
 		for i := range uint32(3 + r.IntN(40)) {
-			circs[i] = &Circ{id: i, heapAt: -1}
-			slow.circs[i] = &slowCirc{sent: map[time.Time]float64{}}
+			circs[i] = &CircuitEnd{id: i, heapAt: -1}
+			slow.circs[i] = &slowCircuit{sent: map[time.Time]float64{}}
 		}
 		active := 0
 		for step := range 300 {

@@ -102,7 +102,7 @@ func TestReaderMayClose(t *testing.T) {
 	served := cfg
 	var b *Channel
 	started := make(chan struct{})
-	served.Accept = func(c *Circ, _ cell.Command, _ []byte) {
+	served.Accept = func(c *CircuitEnd, _ cell.Command, _ []byte) {
 		<-started
 		c.SetReceiver(closer{newSink(), b})
 	}

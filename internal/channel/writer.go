@@ -178,7 +178,7 @@ func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.m
 // in the scheduler's order. If only one circuit has cells and its first slab is full,
 // fill returns the whole slab and its account. Circuits that wait for space and have
 // some again are appended to writable. The caller holds mu.
-func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *slab, *account.Account, []*Circ) {
+func (ch *Channel) fill(record []byte, now time.Time, writable []*CircuitEnd) (int, *slab, *account.Account, []*CircuitEnd) {
 	n := 0
 	if len(ch.urgent) > 0 {
 		n = ch.takeUrgent(record)
@@ -227,7 +227,7 @@ func (ch *Channel) urgentCost() int {
 }
 
 // took accounts for n cells taken from c.
-func (ch *Channel) took(c *Circ, n int, weight float64, writable []*Circ) []*Circ {
+func (ch *Channel) took(c *CircuitEnd, n int, weight float64, writable []*CircuitEnd) []*CircuitEnd {
 	ch.sched.took(c, float64(n)*weight, c.q.n > 0)
 	c.queued.Store(int32(c.q.n))
 	if c.blocked && c.q.n <= queueBound/2 {

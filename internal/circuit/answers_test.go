@@ -23,25 +23,25 @@ func TestWrongCreated(t *testing.T) {
 	pq := HopOptions{Handshake: handshake.PQ768.Kind()}
 	for name, v := range map[string]struct {
 		opts   HopOptions
-		answer func(n *nextCirc) error
+		answer func(n *nextCircuit) error
 		want   string
 	}{
-		"junk to CREATE_FAST":      {HopOptions{Handshake: handshake.Fast}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST"},
-		"CREATED2 to CREATE_FAST":  {HopOptions{Handshake: handshake.Fast}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "answers CREATE_FAST"},
-		"junk to ntor":             {HopOptions{Handshake: handshake.Ntor}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "ntor"},
-		"too short for ntor":       {HopOptions{Handshake: handshake.Ntor}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(63, 63)) }, "ntor"},
-		"junk to ntor-v3":          {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "ntor-v3"},
-		"longer than a cell":       {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 600)) }, "CREATED2"},
-		"CREATED_FAST to ntor-v3":  {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST answers"},
-		"LONG_CREATED2 to ntor-v3": {HopOptions{}, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(100, 100)) }, "LONG_CREATED2 answers"},
-		"junk to the hybrid":       {pq, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(1200, 1200)) }, "pq768"},
-		"cut off for the hybrid":   {pq, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(900, 1200)) }, "LONG_CREATED2"},
-		"CREATED2 to the hybrid":   {pq, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "CREATED2 answers"},
+		"junk to CREATE_FAST":      {HopOptions{Handshake: handshake.Fast}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST"},
+		"CREATED2 to CREATE_FAST":  {HopOptions{Handshake: handshake.Fast}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "answers CREATE_FAST"},
+		"junk to ntor":             {HopOptions{Handshake: handshake.Ntor}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "ntor"},
+		"too short for ntor":       {HopOptions{Handshake: handshake.Ntor}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(63, 63)) }, "ntor"},
+		"junk to ntor-v3":          {HopOptions{}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "ntor-v3"},
+		"longer than a cell":       {HopOptions{}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 600)) }, "CREATED2"},
+		"CREATED_FAST to ntor-v3":  {HopOptions{}, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST answers"},
+		"LONG_CREATED2 to ntor-v3": {HopOptions{}, func(n *nextCircuit) error { return n.circ.SendLong(cell.CmdLongCreated2, created(100, 100)) }, "LONG_CREATED2 answers"},
+		"junk to the hybrid":       {pq, func(n *nextCircuit) error { return n.circ.SendLong(cell.CmdLongCreated2, created(1200, 1200)) }, "pq768"},
+		"cut off for the hybrid":   {pq, func(n *nextCircuit) error { return n.circ.SendLong(cell.CmdLongCreated2, created(900, 1200)) }, "LONG_CREATED2"},
+		"CREATED2 to the hybrid":   {pq, func(n *nextCircuit) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "CREATED2 answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				r.mute = true
-				r.answer = func(n *nextCirc) {
+				r.answer = func(n *nextCircuit) {
 					if err := v.answer(n); err != nil {
 						t.Error(err)
 					}

@@ -83,8 +83,8 @@ type Circuit struct {
 	handle messageHandler // fromRelay or fromClient
 	server *serverSide    // nil at a client
 
-	home    atomic.Pointer[channel.Circ]
-	partner atomic.Pointer[channel.Circ]
+	home    atomic.Pointer[channel.CircuitEnd]
+	partner atomic.Pointer[channel.CircuitEnd]
 	hops    atomic.Pointer[[]*Hop] // replaced whole under mu
 
 	mu sync.Mutex // guards what follows, sealing, and the order on the home queue
@@ -119,7 +119,7 @@ func newCircuit(env *Env, handle messageHandler) *Circuit {
 // them at once. A test of package relay measures it.
 const circuitCost = 2200
 
-func (c *Circuit) setHome(home *channel.Circ) {
+func (c *Circuit) setHome(home *channel.CircuitEnd) {
 	c.home.Store(home)
 	home.Account().Reserve(circuitCost)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Set is a conflux set (proposal 329): circuits that end at the same hop and
+// ConfluxSet is a conflux set (proposal 329): circuits that end at the same hop and
 // carry the same streams. Messages of streams are numbered over all legs; a
 // sender that changes to another leg says in SWITCH how many numbers that leg has
 // missed, and the receiver keeps messages that come too early.
 //
 // The streams belong to the first leg's hop.
-type Set struct {
+type ConfluxSet struct {
 	nonce [32]byte
 	now   func() time.Time
 
@@ -49,12 +49,12 @@ type leg struct {
 	early *earlyQueue // one of the set's; nil: nothing came early so far; guarded by rmu
 }
 
-func newSet(nonce [32]byte, now func() time.Time) *Set {
-	return &Set{nonce: nonce, now: now}
+func newConfluxSet(nonce [32]byte, now func() time.Time) *ConfluxSet {
+	return &ConfluxSet{nonce: nonce, now: now}
 }
 
 // add makes l a leg. When one leg closes, all are closed: see drop for the exception.
-func (s *Set) add(l *leg) error {
+func (s *ConfluxSet) add(l *leg) error {
 	if err := s.join(l); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Set) add(l *leg) error {
 	return nil
 }
 
-func (s *Set) join(l *leg) error {
+func (s *ConfluxSet) join(l *leg) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Set) join(l *leg) error {
 // another leg of its set had closed.
 var ErrLegClosed = errors.New("conflux: a leg closed")
 
-func (s *Set) legClosed(h *Hop, cause error) {
+func (s *ConfluxSet) legClosed(h *Hop, cause error) {
 	legs := s.end(h)
 	for _, l := range legs {
 		l.hop.c.Close(cell.DestroyNone, fault.New(fault.KindOf(cause), "%w: %w", ErrLegClosed, cause))
@@ -99,7 +99,7 @@ func (s *Set) legClosed(h *Hop, cause error) {
 }
 
 // end ends the set, if h is a leg of it, and returns what is to be closed.
-func (s *Set) end(h *Hop) []*leg {
+func (s *ConfluxSet) end(h *Hop) []*leg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.legOf(h) == nil {
@@ -110,7 +110,7 @@ func (s *Set) end(h *Hop) []*leg {
 }
 
 // Legs returns the circuits of the set, the first one first.
-func (s *Set) Legs() []*Circuit {
+func (s *ConfluxSet) Legs() []*Circuit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*Circuit
@@ -121,17 +121,17 @@ func (s *Set) Legs() []*Circuit {
 }
 
 // Conflux returns the set that the hop belongs to, or nil.
-func (h *Hop) Conflux() *Set { return h.set.Load() }
+func (h *Hop) Conflux() *ConfluxSet { return h.set.Load() }
 
 // count counts n messages that were sent on the present leg. The caller holds mu.
-func (s *Set) count(n int) {
+func (s *ConfluxSet) count(n int) {
 	s.sent += uint64(n)
 	s.cur.sent += uint64(n)
 	s.cur.last = s.now()
 }
 
 // sendData is Hop.SendData for the set.
-func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
+func (s *ConfluxSet) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
 	s.enqueue(w) // first, so that no credit is missed
 	n, cells, flush, err := s.sealData(w, stream, p, maxCells)
 	if flush != nil {
@@ -142,7 +142,7 @@ func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 
 // sealData is the part of sendData under the lock; flush is a channel that the
 // caller must flush.
-func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
+func (s *ConfluxSet) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.turn() {
@@ -160,7 +160,7 @@ func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 }
 
 // send is Hop.Send for a numbered message.
-func (s *Set) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
+func (s *ConfluxSet) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
 	var slot [cell.Len]byte
 	flush, err := s.queue(slot[:], cmd, stream, body)
 	flushAfter(flush, cmd)
@@ -169,7 +169,7 @@ func (s *Set) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
 
 // queue is the part of send under the lock; flush is a channel that the caller must flush. All
 // hops of a set have the same format.
-func (s *Set) queue(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) (flush *channel.Channel, err error) {
+func (s *ConfluxSet) queue(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) (flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn()
@@ -183,7 +183,7 @@ func (s *Set) queue(slot []byte, cmd cell.RelayCommand, stream uint16, body []by
 	return flush, err
 }
 
-func (s *Set) legOf(h *Hop) *leg {
+func (s *ConfluxSet) legOf(h *Hop) *leg {
 	for _, l := range s.legs {
 		if l.hop == h {
 			return l
@@ -192,7 +192,7 @@ func (s *Set) legOf(h *Hop) *leg {
 	return nil
 }
 
-func (s *Set) enqueue(w *Waiter) {
+func (s *ConfluxSet) enqueue(w *Waiter) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if !w.queued {
@@ -201,7 +201,7 @@ func (s *Set) enqueue(w *Waiter) {
 	}
 }
 
-func (s *Set) dequeue(w *Waiter) {
+func (s *ConfluxSet) dequeue(w *Waiter) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	w.queued = false
@@ -213,7 +213,7 @@ func (s *Set) dequeue(w *Waiter) {
 	}
 }
 
-func (s *Set) wakeFirst() {
+func (s *ConfluxSet) wakeFirst() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if len(s.waiters) > 0 {
@@ -221,7 +221,7 @@ func (s *Set) wakeFirst() {
 	}
 }
 
-func (s *Set) wakeAll() {
+func (s *ConfluxSet) wakeAll() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	for _, w := range s.waiters {

@@ -33,7 +33,7 @@ func (h *Hop) flowState() flow.State {
 // waits reports whether DATA waits for the leg with the lowest round-trip time, and takes no
 // other meanwhile: the other end asked for little to put in order, or for few detours. C tor
 // chooses the same way for each of them. The caller holds mu.
-func (s *Set) waits() bool {
+func (s *ConfluxSet) waits() bool {
 	switch s.ux {
 	case cell.ConfluxMinLatency, cell.ConfluxLowMemLatency, cell.ConfluxLowMemThroughput:
 		return true
@@ -45,7 +45,7 @@ func (s *Set) waits() bool {
 // waits, the one with the lowest round-trip time; if there is none, the present one. The time
 // of an exit's leg is not known before LINKED_ACK: it is the last choice, because the leg of
 // which nothing has come yet is the slow one. The caller holds mu.
-func (s *Set) choose() (best *leg, ready bool) {
+func (s *ConfluxSet) choose() (best *leg, ready bool) {
 	best = s.cur
 	var least time.Duration
 	all, found := s.waits(), false
@@ -67,7 +67,7 @@ func (s *Set) choose() (best *leg, ready bool) {
 // turn makes the leg that choose picks the one on which messages are sent. If it has just
 // gone, the present one stays. It reports whether DATA may go there now, and not wait for
 // another leg. The caller holds mu.
-func (s *Set) turn() bool {
+func (s *ConfluxSet) turn() bool {
 	l, ready := s.choose()
 	if l == s.cur || !ready {
 		return l == s.cur || s.closed

@@ -22,7 +22,7 @@ var errLost = fault.New(fault.Network, "conflux: messages were lost with a leg")
 //   - one with much that was not acknowledged, as in C tor, or that was in use just
 //     now: this end would see a gap, but C tor waits for ever;
 //   - one that owes a message which no other leg can bring.
-func (s *Set) drop(h *Hop) {
+func (s *ConfluxSet) drop(h *Hop) {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	s.mu.Lock()
@@ -47,7 +47,7 @@ func (s *Set) drop(h *Hop) {
 
 // stuck reports whether none of the legs can bring the next message. The caller
 // holds rmu.
-func (s *Set) stuck(legs []*leg) bool {
+func (s *ConfluxSet) stuck(legs []*leg) bool {
 	for _, l := range legs {
 		if l.recv <= s.delivered {
 			return false

@@ -24,10 +24,10 @@ func (s heard) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 // pair is a set of two legs, at both ends, without streams.
 type pair struct {
 	*rig
-	legs []*Circuit // the client's
-	set  *Set       // at the client
-	at   *Set       // at the relay
-	id   uint16     // of a stream
+	legs []*Circuit  // the client's
+	set  *ConfluxSet // at the client
+	at   *ConfluxSet // at the relay
+	id   uint16      // of a stream
 	got  []cell.RelayCommand
 }
 
@@ -54,7 +54,7 @@ func (r *rig) pair() *pair {
 }
 
 // prefer makes an end of the set send on a leg.
-func prefer(s *Set, i int) {
+func prefer(s *ConfluxSet, i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for j, l := range s.legs {
@@ -66,7 +66,7 @@ func prefer(s *Set, i int) {
 }
 
 // say sends a numbered message from an end of the set.
-func (p *pair) say(s *Set, cmd cell.RelayCommand, body string) {
+func (p *pair) say(s *ConfluxSet, cmd cell.RelayCommand, body string) {
 	p.t.Helper()
 	if err := s.send(cmd, p.id, []byte(body)); err != nil {
 		p.t.Error(err)

@@ -85,7 +85,7 @@ func (q *earlyQueue) take(number uint64) *earlyMessage {
 }
 
 // keep keeps a message that came before its turn.
-func (s *Set) keep(l *leg, m cell.RelayMsg) {
+func (s *ConfluxSet) keep(l *leg, m cell.RelayMsg) {
 	s.legs[0].hop.c.Account().Reserve(earlyCost)
 	if l.early == nil {
 		l.early = new(earlyQueue)
@@ -96,7 +96,7 @@ func (s *Set) keep(l *leg, m cell.RelayMsg) {
 }
 
 // twice reports whether a message waits already.
-func (s *Set) twice(number uint64) bool {
+func (s *ConfluxSet) twice(number uint64) bool {
 	for _, q := range s.early {
 		if q.has(number) {
 			return true
@@ -106,7 +106,7 @@ func (s *Set) twice(number uint64) bool {
 }
 
 // next takes the message whose turn it is, if it waits.
-func (s *Set) next() *earlyMessage {
+func (s *ConfluxSet) next() *earlyMessage {
 	for _, q := range s.early {
 		if e := q.take(s.delivered + 1); e != nil {
 			s.legs[0].hop.c.Account().Release(earlyCost)

@@ -24,19 +24,19 @@ func (o *order) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 
 // reordering is a set of two legs that gets messages without circuits.
 type reordering struct {
-	*Set
+	*ConfluxSet
 	legs [2]*leg
 	data []byte
 }
 
 func newReordering(t *testing.T) *reordering {
 	t.Helper()
-	r := &reordering{Set: newSet([32]byte{}, time.Now), data: make([]byte, 400)}
+	r := &reordering{ConfluxSet: newConfluxSet([32]byte{}, time.Now), data: make([]byte, 400)}
 	for i := range r.legs {
 		r.legs[i] = &leg{hop: &Hop{c: new(Circuit)}}
 		r.legs[i].hop.c.batchAt = time.Now()
 	}
-	r.Set.legs = r.legs[:]
+	r.ConfluxSet.legs = r.legs[:]
 	if err := r.legs[0].hop.AcceptStream(1, &order{t: t}); err != nil {
 		t.Fatal(err)
 	}

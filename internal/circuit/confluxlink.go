@@ -20,7 +20,7 @@ var ErrLinkGivenUp = errors.New("link circuits: given up")
 // them are closed. Callers open streams on the last hop of the set's first leg: the
 // one with the lowest round-trip time, on which most is sent. The set can do without
 // another leg, but not without that one.
-func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
+func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*ConfluxSet, error) {
 	s, err := linkConflux(ctx, circs, ux)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -35,12 +35,12 @@ func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 	return s, err
 }
 
-func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
+func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*ConfluxSet, error) {
 	link := cell.ConfluxLink{UX: ux}
 	if _, err := rand.Read(link.Nonce[:]); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	s := newSet(link.Nonce, circs[0].env.Now)
+	s := newConfluxSet(link.Nonce, circs[0].env.Now)
 	type asked struct {
 		want *Expectation
 		at   time.Time

@@ -16,7 +16,7 @@ func confluxSwitch(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 }
 
 // switched handles a SWITCH that came on h.
-func (s *Set) switched(h *Hop, body []byte) error {
+func (s *ConfluxSet) switched(h *Hop, body []byte) error {
 	m, err := cell.ParseConfluxSwitch(body)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *Set) switched(h *Hop, body []byte) error {
 // no number, it gives the message to its stream, which is the first leg's, and then
 // those that waited for it. due is the SENDME
 // that the message makes due on h, if any.
-func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
+func (s *ConfluxSet) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	if !m.Cmd.Has(cell.Numbered) {
@@ -53,7 +53,7 @@ func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 
 // acknowledge sends the SENDME that is due on l, and those that were delayed
 // before, unless l is far ahead. The caller holds rmu.
-func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
+func (s *ConfluxSet) acknowledge(l *leg, due *cell.Sendme) error {
 	if due != nil && (len(l.owed) > 0 || s.waiting > holdEarly && l.recv > s.delivered) {
 		// The tag belongs to the layer, and changes with the next cell.
 		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
@@ -79,7 +79,7 @@ func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
 }
 
 // order is receive without SENDMEs.
-func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
+func (s *ConfluxSet) order(l *leg, h *Hop, m cell.RelayMsg) error {
 	l.recv++
 	if l.recv != s.delivered+1 {
 		if l.recv <= s.delivered || s.twice(l.recv) {

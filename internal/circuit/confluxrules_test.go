@@ -256,7 +256,7 @@ func TestNoStreamWhileLinking(t *testing.T) {
 			}
 		}
 		legs := r.legs()
-		got := make(chan *Set)
+		got := make(chan *ConfluxSet)
 		go func() {
 			set, err := LinkConflux(r.t.Context(), legs, cell.ConfluxHighThroughput)
 			if err != nil {
@@ -391,7 +391,7 @@ func TestEarlyBound(t *testing.T) {
 func TestLegsToOneRelay(t *testing.T) {
 	onRig(t, func(r *rig) {
 		legs := r.legs()
-		s := newSet([32]byte{1}, time.Now)
+		s := newConfluxSet([32]byte{1}, time.Now)
 		h := legs[1].Last()
 		h.info.Target.RelayID = r.next.RelayID
 		if err := s.join(&leg{hop: legs[0].Last()}); err != nil {

@@ -19,7 +19,7 @@ type confluxSets struct {
 
 // heldSet is a set and the number of open circuits that asked to be its legs.
 type heldSet struct {
-	set   *Set
+	set   *ConfluxSet
 	asked int
 }
 
@@ -84,7 +84,7 @@ func (h *Hop) linkable() error {
 
 // answer returns the LINKED that answers a client's LINK. It refuses one that has received
 // more than was sent: nothing here needs what it says, but a client that says so lies.
-func (s *Set) answer(m *cell.ConfluxLink) (*cell.ConfluxLink, error) {
+func (s *ConfluxSet) answer(m *cell.ConfluxLink) (*cell.ConfluxLink, error) {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	s.mu.Lock()
@@ -115,12 +115,12 @@ func confluxLinkedAck(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
 
 // hold returns the set of a nonce, or a new one, for a circuit that asks to be
 // its leg. The circuit must release it when it closes.
-func (c *confluxSets) hold(nonce [32]byte, now func() time.Time) (*Set, error) {
+func (c *confluxSets) hold(nonce [32]byte, now func() time.Time) (*ConfluxSet, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.m[nonce]
 	if s == nil {
-		s = &heldSet{set: newSet(nonce, now)}
+		s = &heldSet{set: newConfluxSet(nonce, now)}
 		if c.m == nil {
 			c.m = map[[32]byte]*heldSet{}
 		}

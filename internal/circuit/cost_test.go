@@ -58,7 +58,7 @@ func TestCosts(t *testing.T) {
 			return []any{points, ends}
 		}},
 		accounttest.Case{Name: "early message of a conflux set", Cost: earlyCost, N: 3000, Make: func(n int) any {
-			s := &Set{}
+			s := &ConfluxSet{}
 			l, h := &leg{recv: 1, hop: &Hop{c: new(Circuit)}}, &Hop{c: new(Circuit)}
 			s.legs = []*leg{l}
 			for range n {

@@ -212,7 +212,7 @@ func linkBoth(ctx context.Context, a, b *Circuit) error {
 
 // An end is what comes instead of the relay's answer.
 type end struct {
-	of   func(r *rig, far *channel.Circ, c *Circuit, giveUp context.CancelCauseFunc)
+	of   func(r *rig, far *channel.CircuitEnd, c *Circuit, giveUp context.CancelCauseFunc)
 	kind fault.Kind
 	says string
 	// needs says that there must be a circuit before, or a context that ends.
@@ -232,7 +232,7 @@ func junk(cmd cell.Command) []byte {
 // ends are the ends that a step may come to; far is the relay's end of the circuit.
 var ends = map[string]end{
 	"the relay destroys the circuit": {kind: fault.Network, says: cell.DestroyHibernating.String(),
-		of: func(r *rig, far *channel.Circ, c *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, far *channel.CircuitEnd, c *Circuit, _ context.CancelCauseFunc) {
 			if c == nil {
 				far.Destroy(cell.DestroyHibernating)
 			} else {
@@ -240,38 +240,38 @@ var ends = map[string]end{
 			}
 		}},
 	"the link closes": {kind: fault.Network, says: "closed the connection", link: true,
-		of: func(r *rig, _ *channel.Circ, _ *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, _ *channel.CircuitEnd, _ *Circuit, _ context.CancelCauseFunc) {
 			r.home.Close(fault.New(fault.Closed, "test"))
 		}},
 	"a cell that nobody recognises": {kind: fault.Protocol, says: "no hop recognises",
-		of: func(r *rig, far *channel.Circ, _ *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, far *channel.CircuitEnd, _ *Circuit, _ context.CancelCauseFunc) {
 			if err := far.Send(junk(cell.CmdRelay)); err != nil {
 				r.t.Error(err)
 			}
 		}},
 	"a RELAY_EARLY cell": {kind: fault.Protocol, says: "RELAY_EARLY",
-		of: func(r *rig, far *channel.Circ, _ *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, far *channel.CircuitEnd, _ *Circuit, _ context.CancelCauseFunc) {
 			if err := far.Send(junk(cell.CmdRelayEarly)); err != nil {
 				r.t.Error(err)
 			}
 		}},
 	"the caller gives up": {kind: fault.Timeout, says: "enough", context: true,
-		of: func(_ *rig, _ *channel.Circ, _ *Circuit, giveUp context.CancelCauseFunc) {
+		of: func(_ *rig, _ *channel.CircuitEnd, _ *Circuit, giveUp context.CancelCauseFunc) {
 			giveUp(errors.New("enough"))
 		}},
 	"the program closes the circuit": {kind: fault.Closed, says: "by the program", circuit: true,
-		of: func(_ *rig, _ *channel.Circ, c *Circuit, _ context.CancelCauseFunc) {
+		of: func(_ *rig, _ *channel.CircuitEnd, c *Circuit, _ context.CancelCauseFunc) {
 			c.Close(cell.DestroyNone, fault.New(fault.Closed, "closed by the program"))
 		}},
 	"TRUNCATED": {kind: fault.Network, says: "truncated at hop 1: " + cell.DestroyConnectFailed.String(), circuit: true,
-		of: func(r *rig, _ *channel.Circ, _ *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, _ *channel.CircuitEnd, _ *Circuit, _ context.CancelCauseFunc) {
 			t := cell.Truncated{Reason: cell.DestroyConnectFailed}
 			if err := r.last().Hops()[0].Send(cell.RelayTruncated, 0, t.Append(nil)); err != nil {
 				r.t.Error(err)
 			}
 		}},
 	"a message that nobody asked for": {kind: fault.Protocol, says: "unexpected INTRODUCE_ACK", circuit: true,
-		of: func(r *rig, _ *channel.Circ, _ *Circuit, _ context.CancelCauseFunc) {
+		of: func(r *rig, _ *channel.CircuitEnd, _ *Circuit, _ context.CancelCauseFunc) {
 			if err := r.last().Hops()[0].Send(cell.RelayIntroduceAck, 0, nil); err != nil {
 				r.t.Error(err)
 			}
@@ -340,7 +340,7 @@ func (r *rig) ends(name string, a ask, e end) {
 	if len(got) > 0 {
 		t.Fatalf("%s: it did not wait for the relay: %v", name, <-got)
 	}
-	var far *channel.Circ
+	var far *channel.CircuitEnd
 	if a.first {
 		far = r.atNext()[len(r.atNext())-1].circ
 	} else {

@@ -27,11 +27,11 @@ func (r *rig) reclaims(more int64) (stop func()) {
 // operation is over, and a set as a whole if its first leg goes.
 func TestEvictedInTheMiddle(t *testing.T) {
 	const much = 1 << 20
-	for name, lock := range map[string]func(s *Set, c *Circuit) (unlock func()){
-		"a set receives":  func(s *Set, _ *Circuit) func() { s.rmu.Lock(); return s.rmu.Unlock },
-		"a set sends":     func(s *Set, _ *Circuit) func() { s.mu.Lock(); return s.mu.Unlock },
-		"a circuit sends": func(_ *Set, c *Circuit) func() { c.mu.Lock(); return c.mu.Unlock },
-		"a hop's streams": func(_ *Set, c *Circuit) func() { c.Last().smu.Lock(); return c.Last().smu.Unlock },
+	for name, lock := range map[string]func(s *ConfluxSet, c *Circuit) (unlock func()){
+		"a set receives":  func(s *ConfluxSet, _ *Circuit) func() { s.rmu.Lock(); return s.rmu.Unlock },
+		"a set sends":     func(s *ConfluxSet, _ *Circuit) func() { s.mu.Lock(); return s.mu.Unlock },
+		"a circuit sends": func(_ *ConfluxSet, c *Circuit) func() { c.mu.Lock(); return c.mu.Unlock },
+		"a hop's streams": func(_ *ConfluxSet, c *Circuit) func() { c.Last().smu.Lock(); return c.Last().smu.Unlock },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRig(t, func(r *rig) {

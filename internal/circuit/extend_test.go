@@ -139,7 +139,7 @@ func TestLongMessages(t *testing.T) {
 			"empty":           nil,
 			"a byte":          {0},
 		} {
-			r.answer = func(n *nextCirc) {
+			r.answer = func(n *nextCircuit) {
 				if err := n.circ.SendLong(cell.CmdLongCreated2, body); err != nil {
 					t.Error(err)
 				}
@@ -148,7 +148,7 @@ func TestLongMessages(t *testing.T) {
 			r.longExtend(c, 0)
 			r.refused("LONG_CREATED2: "+name, r.last(), "LONG_CREATED2")
 		}
-		r.answer = func(n *nextCirc) {
+		r.answer = func(n *nextCircuit) {
 			if err := n.circ.SendLong(cell.CmdLongCreated2, created(cell.MaxLong-2, cell.MaxLong-2)); err != nil {
 				t.Error(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 // stuck is a circuit at a relay that reads no further.
 type stuck struct {
-	nextCirc
+	nextCircuit
 	until chan struct{}
 }
 
@@ -27,7 +27,7 @@ func TestFlooded(t *testing.T) {
 		queues.Flooded = func(ch *channel.Channel) { told = append(told, ch) }
 		r.server.cfg.Env.Queues = queues
 		until := make(chan struct{})
-		r.answer = func(n *nextCirc) {
+		r.answer = func(n *nextCircuit) {
 			n.circ.SetReceiver(&stuck{until: until})
 			_ = n.circ.SendControl(cell.CmdCreated2, []byte{0, 4, 1, 2, 3, 4})
 		}

@@ -121,7 +121,7 @@ func (hs *clientHandshake) request() []byte {
 }
 
 // sendCell sends a cell that opens a circuit or answers that.
-func sendCell(to *channel.Circ, cmd cell.Command, body []byte) error {
+func sendCell(to *channel.CircuitEnd, cmd cell.Command, body []byte) error {
 	if cmd.IsVariable() {
 		return to.SendLong(cmd, body)
 	}
@@ -129,7 +129,7 @@ func sendCell(to *channel.Circ, cmd cell.Command, body []byte) error {
 }
 
 // create sends the link cell that carries the onionskin.
-func (hs *clientHandshake) create(home *channel.Circ) error {
+func (hs *clientHandshake) create(home *channel.CircuitEnd) error {
 	m := cell.Create2{Type: hs.kind.Type, Data: hs.onionskin}
 	return sendCell(home, hs.kind.Form.Create, hs.kind.Form.AppendCreate(nil, &m))
 }

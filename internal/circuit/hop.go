@@ -59,8 +59,8 @@ type Hop struct {
 	// home's reader until LINKED_ACK.
 	linkedAt time.Time
 
-	meta replies             // answers that a goroutine waits for
-	set  atomic.Pointer[Set] // the conflux set that the hop is a leg of
+	meta replies                    // answers that a goroutine waits for
+	set  atomic.Pointer[ConfluxSet] // the conflux set that the hop is a leg of
 
 	smu     sync.Mutex // guards what follows
 	streams map[uint16]StreamReceiver

@@ -20,7 +20,7 @@ import (
 // comes of it at the relay.
 func (r *rig) raw(cmd cell.Command, body []byte) *Circuit {
 	r.t.Helper()
-	home, err := r.client.Open(new(nextCirc), nil)
+	home, err := r.client.Open(new(nextCircuit), nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

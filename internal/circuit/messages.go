@@ -18,7 +18,7 @@ type messageHandler func(h *Hop, m cell.RelayMsg, cc cell.Command) error
 // all of them (Hop.Handle); all else is a violation. service is the onion service's
 // end of a virtual hop.
 var messages = [256]struct{ client, relay, service messageHandler }{
-	cell.RelayDrop:             {client: dropAtClient, relay: drop, service: dropAtClient},
+	cell.RelayDrop:             {client: dropAtClient, relay: ignore, service: dropAtClient},
 	cell.RelaySendme:           {client: takeSendme, relay: takeSendme, service: takeSendme},
 	cell.RelayBegin:            {relay: openStream, service: openStream},
 	cell.RelayBeginDir:         {relay: openStream},
@@ -86,7 +86,7 @@ func (h *Hop) unexpected(cmd cell.RelayCommand) error {
 	return fault.New(fault.Protocol, "unexpected %v from hop %d", cmd, h.index+1)
 }
 
-func drop(*Hop, cell.RelayMsg, cell.Command) error { return nil }
+func ignore(*Hop, cell.RelayMsg, cell.Command) error { return nil }
 
 // awaited gives a message to the goroutine that waits for it, or to the function
 // that takes all of its command.

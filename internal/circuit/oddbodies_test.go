@@ -27,7 +27,7 @@ func TestOddCreated2(t *testing.T) {
 	for _, n := range oddLengths {
 		t.Run(fmt.Sprint("CREATED2 of ", n), func(t *testing.T) {
 			onRig(t, func(r *rig) {
-				r.mute, r.answer = true, func(n2 *nextCirc) { _ = n2.circ.SendControl(cell.CmdCreated2, created2(n)) }
+				r.mute, r.answer = true, func(n2 *nextCircuit) { _ = n2.circ.SendControl(cell.CmdCreated2, created2(n)) }
 				c, err := Create(r.t.Context(), r.env(), r.client, r.target, congested)
 				if !fault.Is(err, fault.Protocol) || c != nil {
 					t.Error(err)
@@ -67,7 +67,7 @@ func TestOddCreated2AtRelay(t *testing.T) {
 	for _, n := range oddLengths {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			onRig(t, func(r *rig) {
-				r.answer = func(n2 *nextCirc) {
+				r.answer = func(n2 *nextCircuit) {
 					if n2.cmd == cell.CmdCreate2 {
 						_ = n2.circ.SendControl(cell.CmdCreated2, created2(n))
 					}
@@ -202,7 +202,7 @@ func TestWaitEndsWithCircuit(t *testing.T) {
 // tell a relay before this one something.
 func TestNoRelayEarlyToClient(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.answer = func(n *nextCirc) { _ = n.circ.SendControl(cell.CmdCreated2, created2(4)) }
+		r.answer = func(n *nextCircuit) { _ = n.circ.SendControl(cell.CmdCreated2, created2(4)) }
 		c := r.circuit(congested, nil)
 		at := r.last()
 		r.extend(c)

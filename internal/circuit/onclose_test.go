@@ -197,7 +197,7 @@ func TestOnCloseOfLink(t *testing.T) {
 func TestClosedLeg(t *testing.T) {
 	onRig(t, func(r *rig) {
 		first, late := r.circuit(congested, nil), r.circuit(congested, nil)
-		set := newSet([32]byte{1}, time.Now)
+		set := newConfluxSet([32]byte{1}, time.Now)
 		if err := set.add(&leg{hop: first.Last()}); err != nil {
 			t.Fatal(err)
 		}

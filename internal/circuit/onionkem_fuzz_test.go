@@ -39,7 +39,7 @@ func FuzzOnionCiphertext(f *testing.F) {
 			}
 			service := new(taker)
 			sh := e.serve(t, service)
-			ch, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31, CGO: e.cgo})
+			ch, err := e.client.AddVirtualHop(VirtualHop{Keys: e.ck, SendmeInc: 31, CGO: e.cgo})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func (r *rig) kemEnds() *kemEnds {
 
 func (e *kemEnds) serve(t *testing.T, streams StreamHandler) *Hop {
 	t.Helper()
-	h, err := e.service.AddVirtual(Virtual{Keys: e.sk, Service: true, SendmeInc: 31, CGO: e.cgo, Streams: streams, Promise: e.promise})
+	h, err := e.service.AddVirtualHop(VirtualHop{Keys: e.sk, Service: true, SendmeInc: 31, CGO: e.cgo, Streams: streams, Promise: e.promise})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (e *kemEnds) serve(t *testing.T, streams StreamHandler) *Hop {
 
 func (e *kemEnds) dial(t *testing.T) *Hop {
 	t.Helper()
-	h, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31, CGO: e.cgo, KEM: e.kem})
+	h, err := e.client.AddVirtualHop(VirtualHop{Keys: e.ck, SendmeInc: 31, CGO: e.cgo, KEM: e.kem})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestOnionCiphertextRefused(t *testing.T) {
 		} {
 			e := r.kemEnds()
 			e.serve(t, new(taker))
-			ch, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31})
+			ch, err := e.client.AddVirtualHop(VirtualHop{Keys: e.ck, SendmeInc: 31})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestOnionCiphertextRefused(t *testing.T) {
 		e.promise = nil
 		e.serve(t, new(taker))
 		// The service may close the circuit before the client has sent all of it.
-		if _, err := e.client.AddVirtual(Virtual{Keys: e.ck, KEM: e.kem}); fault.Except(fault.Closed, err) != nil {
+		if _, err := e.client.AddVirtualHop(VirtualHop{Keys: e.ck, KEM: e.kem}); fault.Except(fault.Closed, err) != nil {
 			t.Fatal(err)
 		}
 		r.refused("unannounced", e.service, "ONION_CIPHERTEXT that was not announced")
@@ -281,7 +281,7 @@ func TestVirtualHopOfAClosedCircuit(t *testing.T) {
 	onRig(t, func(r *rig) {
 		e := r.kemEnds()
 		e.service.Close(cell.DestroyNone, nil)
-		if _, err := e.service.AddVirtual(Virtual{Keys: e.sk, Service: true, Promise: e.promise}); err == nil {
+		if _, err := e.service.AddVirtualHop(VirtualHop{Keys: e.sk, Service: true, Promise: e.promise}); err == nil {
 			t.Error("a closed circuit got a hop")
 		}
 	})
@@ -422,7 +422,7 @@ func TestOnionKEMTimeouts(t *testing.T) {
 
 		e = r.kemEnds()
 		e.serve(t, nil)
-		ch, err := e.client.AddVirtual(Virtual{Keys: e.ck})
+		ch, err := e.client.AddVirtualHop(VirtualHop{Keys: e.ck})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,7 +122,7 @@ func TestOnionQueuesApart(t *testing.T) {
 		if k != nil {
 			j.cost = k.Cost
 		}
-		j.c.home.Store(new(channel.Circ))
+		j.c.home.Store(new(channel.CircuitEnd))
 		s.enqueue(j)
 	}
 	s.pq.cost.Store(int64(400 * time.Millisecond))

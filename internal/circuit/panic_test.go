@@ -40,7 +40,7 @@ func TestPanicAtARelay(t *testing.T) {
 	var accepting, onionskin atomic.Bool
 	var log panicstest.Log
 	first := simnet.New(t, simnet.Options{
-		Accepted:  func(*channel.Circ) { once(&accepting) },
+		Accepted:  func(*channel.CircuitEnd) { once(&accepting) },
 		Onionskin: func() { once(&onionskin) },
 		Log:       log.Logger(),
 	})

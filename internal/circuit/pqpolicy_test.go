@@ -83,7 +83,7 @@ func TestNoClassicalRetry(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at hop %d", name, hop+1), func(t *testing.T) {
 				var opened atomic.Int32
 				path := slices.Clone(honest)
-				path[hop] = simnet.New(t, simnet.Options{Proto: proto, NoPQ: true, Accepted: func(*channel.Circ) { opened.Add(1) }})
+				path[hop] = simnet.New(t, simnet.Options{Proto: proto, NoPQ: true, Accepted: func(*channel.CircuitEnd) { opened.Add(1) }})
 				c, err := route(t, newClient(t), circuit.PQPrefer, path...)
 				var at *circuit.BuildError
 				if c != nil || !errors.As(err, &at) || at.Hop != hop+1 && (name == "A" || at.Hop != 0) {
@@ -103,7 +103,7 @@ func TestStrictBeforeExtend(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		var opened atomic.Int32
 		liar := simnet.New(t, simnet.Options{Proto: classical + " ChivePQ=8", NoPQ: true})
-		next := simnet.New(t, simnet.Options{Accepted: func(*channel.Circ) { opened.Add(1) }})
+		next := simnet.New(t, simnet.Options{Accepted: func(*channel.CircuitEnd) { opened.Add(1) }})
 		m := newClient(t)
 		ch, err := m.Get(deadline(t), liar.Target)
 		if err != nil {

@@ -132,7 +132,7 @@ func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
 
 // wrap adds this relay's layer to cells and queues them on home; claimed says
 // that the caller must flush its channel.
-func (c *Circuit) wrap(cells []byte) (home *channel.Circ, claimed bool, err error) {
+func (c *Circuit) wrap(cells []byte) (home *channel.CircuitEnd, claimed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	home = c.home.Load()

@@ -60,7 +60,7 @@ type rig struct {
 	beyond *channel.Channel // the next relay's
 
 	// set before the circuits that they are for
-	answer func(*nextCirc)               // what the next relay does with a circuit
+	answer func(*nextCircuit)            // what the next relay does with a circuit
 	onion  func()                        // runs in each handshake
 	free   func()                        // see release
 	far    bool                          // there is no link to the next relay: it takes a dial that does not end
@@ -77,22 +77,22 @@ type rig struct {
 	own            *account.Memory // the client's
 	idle           int64           // bytes of a link without circuits, at either
 
-	mu       sync.Mutex  // guards what follows
-	accepted []*Circuit  // by the relay
-	opened   []*nextCirc // by the relay, at the next one; and what a mute relay takes
+	mu       sync.Mutex     // guards what follows
+	accepted []*Circuit     // by the relay
+	opened   []*nextCircuit // by the relay, at the next one; and what a mute relay takes
 }
 
-// nextCirc is a circuit at the next relay.
-type nextCirc struct {
-	circ *channel.Circ
+// nextCircuit is a circuit at the next relay.
+type nextCircuit struct {
+	circ *channel.CircuitEnd
 	cmd  cell.Command
 }
 
-func (n *nextCirc) HandleCells([]byte)                      {}
-func (n *nextCirc) HandleBatchEnd()                         {}
-func (n *nextCirc) HandleControl(cell.Command, []byte)      {}
-func (n *nextCirc) HandleDestroy(cell.DestroyReason, error) {}
-func (n *nextCirc) HandleWritable()                         {}
+func (n *nextCircuit) HandleCells([]byte)                      {}
+func (n *nextCircuit) HandleBatchEnd()                         {}
+func (n *nextCircuit) HandleControl(cell.Command, []byte)      {}
+func (n *nextCircuit) HandleDestroy(cell.DestroyReason, error) {}
+func (n *nextCircuit) HandleWritable()                         {}
 
 // said is a relay's dispatcher that does what rig.say says.
 func (r *rig) said(h *Hop, m cell.RelayMsg, cc cell.Command) error {
@@ -104,8 +104,8 @@ func (r *rig) said(h *Hop, m cell.RelayMsg, cc cell.Command) error {
 }
 
 // take is a relay that does with a circuit what answer does.
-func (r *rig) take(c *channel.Circ, cmd cell.Command) {
-	n := &nextCirc{circ: c, cmd: cmd}
+func (r *rig) take(c *channel.CircuitEnd, cmd cell.Command) {
+	n := &nextCircuit{circ: c, cmd: cmd}
 	c.SetReceiver(n)
 	r.mu.Lock()
 	r.opened = append(r.opened, n)
@@ -131,7 +131,7 @@ func (r *rig) Get(ctx context.Context, _ linkspec.Target) (*channel.Channel, err
 
 // all returns the circuits that the relay has accepted, and those that it opened at
 // the next relay.
-func (r *rig) all() ([]*Circuit, []*nextCirc) {
+func (r *rig) all() ([]*Circuit, []*nextCircuit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.accepted, r.opened
@@ -150,7 +150,7 @@ func (r *rig) first() *Circuit {
 }
 
 // atNext returns the circuits that the relay opened at the next one.
-func (r *rig) atNext() []*nextCirc {
+func (r *rig) atNext() []*nextCircuit {
 	_, opened := r.all()
 	return opened
 }
@@ -177,7 +177,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 		at := func(port uint16) []netip.AddrPort {
 			return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}
 		}
-		r := &rig{t: t, memory: account.New(1 << 30), own: account.New(1 << 30), onion: func() {}, answer: func(*nextCirc) {}}
+		r := &rig{t: t, memory: account.New(1 << 30), own: account.New(1 << 30), onion: func() {}, answer: func(*nextCircuit) {}}
 		r.target = linkspec.Target{RelayID: keys[0].ID, Addrs: at(1), Ntor: onion.Public(), Proto: proto}
 		r.next = linkspec.Target{RelayID: keys[1].ID, Addrs: at(2), Ntor: onion.Public(), Proto: proto}
 		params := flow.DefaultParams()
@@ -187,7 +187,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 			Flow:  func() *flow.Params { return &params },
 		})
 		r.client, r.home = r.link(keys[0], nil, r.accept)
-		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.Circ, cmd cell.Command, _ []byte) { r.take(c, cmd) })
+		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.CircuitEnd, cmd cell.Command, _ []byte) { r.take(c, cmd) })
 		r.idle = r.own.Used()
 		if r.memory.Used() != 2*r.idle {
 			t.Errorf("%d bytes are counted of two links, %d of one", r.memory.Used(), r.idle)
@@ -202,7 +202,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 }
 
 // accept is the relay's part of a new circuit.
-func (r *rig) accept(c *channel.Circ, cmd cell.Command, p []byte) {
+func (r *rig) accept(c *channel.CircuitEnd, cmd cell.Command, p []byte) {
 	if r.mute {
 		r.take(c, cmd)
 		return
@@ -218,7 +218,7 @@ func (r *rig) accept(c *channel.Circ, cmd cell.Command, p []byte) {
 
 // link makes a link to the relay with the given keys; from is the initiator's, nil
 // of a client.
-func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.Command, []byte)) (a, b *channel.Channel) {
+func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.CircuitEnd, cell.Command, []byte)) (a, b *channel.Channel) {
 	r.t.Helper()
 	// The keys were made on real time, which virtual time does not follow.
 	now := func() time.Time { return to.Expires.Add(-time.Hour) }
@@ -236,7 +236,7 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 		r.t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	refuse := func(c *channel.Circ, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
+	refuse := func(c *channel.CircuitEnd, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
 	near := &channel.Config{Log: log, Now: time.Now, Accept: refuse, Stats: r.stats}
 	there := &channel.Config{Log: log, Now: time.Now, Accept: accept, Padding: r.padding}
 	if from == nil {

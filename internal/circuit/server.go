@@ -18,8 +18,8 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Opener opens channels to other relays, or finds open ones.
-type Opener interface {
+// ChannelOpener opens channels to other relays, or finds open ones.
+type ChannelOpener interface {
 	// Find returns an open channel, or nil.
 	Find(t linkspec.Target) *channel.Channel
 	// Get opens one, if there is none.
@@ -42,7 +42,7 @@ type ServerConfig struct {
 	// Flow returns the consensus's flow-control parameters.
 	Flow func() *flow.Params
 	// Channels opens the next hop's channel.
-	Channels Opener
+	Channels ChannelOpener
 	// Streams takes streams; nil refuses all.
 	Streams StreamHandler
 	// AllowTarget says whether a circuit may be extended to a relay. It removes
@@ -128,9 +128,9 @@ func (s *Server) Close() {
 }
 
 // Accept is a channel.Config's Accept: it takes a CREATE cell.
-func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) { s.accept(home, cmd, p) }
+func (s *Server) Accept(home *channel.CircuitEnd, cmd cell.Command, p []byte) { s.accept(home, cmd, p) }
 
-func (s *Server) accept(home *channel.Circ, cmd cell.Command, p []byte) *Circuit {
+func (s *Server) accept(home *channel.CircuitEnd, cmd cell.Command, p []byte) *Circuit {
 	c := newCircuit(s.cfg.Env, fromClient)
 	s.own(c)
 	c.earlyIn = relayEarlyBudget

@@ -156,10 +156,10 @@ func (s *Server) target(from ident.RelayID, m cell.Extend2, form *cell.Form) (li
 	if err := s.complete(&t, k); err != nil {
 		return none, err
 	}
-	if same(t.RelayID, s.cfg.ID) {
+	if sameRelay(t.RelayID, s.cfg.ID) {
 		return none, fault.New(fault.Protocol, "EXTEND2 to this relay itself")
 	}
-	if same(t.RelayID, from) {
+	if sameRelay(t.RelayID, from) {
 		return none, fault.New(fault.Protocol, "EXTEND2 back to the relay that the circuit came from")
 	}
 	if s.cfg.AllowTarget != nil {
@@ -190,8 +190,8 @@ func (s *Server) complete(t *linkspec.Target, k *handshake.Kind) error {
 	return nil
 }
 
-// same reports whether two relays have one identity in common: a relay that lies
+// sameRelay reports whether two relays have one identity in common: a relay that lies
 // about the other one is the same relay.
-func same(a, b ident.RelayID) bool {
+func sameRelay(a, b ident.RelayID) bool {
 	return !a.RSA.IsZero() && a.RSA.Equal(b.RSA) || !a.Ed.IsZero() && a.Ed.Equal(b.Ed)
 }

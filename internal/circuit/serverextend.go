@@ -172,7 +172,7 @@ func (x *extension) over(ch *channel.Channel) (reason cell.DestroyReason, err er
 // install puts the partner in place, before CREATE2 goes out: the client's next
 // cell may come as soon as the answer does. It reports whether the client still
 // wants it.
-func (x *extension) install(p *channel.Circ) bool {
+func (x *extension) install(p *channel.CircuitEnd) bool {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	if x.c.closed || x.isCut {

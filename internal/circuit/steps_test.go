@@ -38,7 +38,7 @@ var steps = map[string]func(r *rig) *Circuit{
 		return c
 	},
 	"extended": func(r *rig) *Circuit {
-		r.answer = func(n *nextCirc) { _ = n.circ.SendControl(cell.CmdCreated2, []byte{0, 4, 1, 2, 3, 4}) }
+		r.answer = func(n *nextCircuit) { _ = n.circ.SendControl(cell.CmdCreated2, []byte{0, 4, 1, 2, 3, 4}) }
 		c := r.circuit(congested, nil)
 		r.extend(c)
 		return c

@@ -104,42 +104,42 @@ func fill(ctx context.Context, h *circuit.Hop) error {
 func TestStreamsEnd(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:9001")
 	for name, e := range map[string]struct {
-		end     func(c, far *circuit.Circuit, home *channel.Circ)
+		end     func(c, far *circuit.Circuit, home *channel.CircuitEnd)
 		giveUp  bool
 		kind    fault.Kind
 		says    string
 		carries bool // the circuit goes on
 	}{
 		"the relay destroys the circuit": {kind: fault.Network, says: cell.DestroyHibernating.String(),
-			end: func(_, far *circuit.Circuit, _ *channel.Circ) {
+			end: func(_, far *circuit.Circuit, _ *channel.CircuitEnd) {
 				far.Close(cell.DestroyHibernating, fault.New(fault.Closed, "test"))
 			}},
 		"the link closes": {kind: fault.Network, says: "closed the connection",
-			end: func(_, far *circuit.Circuit, _ *channel.Circ) {
+			end: func(_, far *circuit.Circuit, _ *channel.CircuitEnd) {
 				far.Channel().Close(fault.New(fault.Closed, "test"))
 			}},
 		"a cell that nobody recognises": {kind: fault.Protocol, says: "no hop recognises",
-			end: func(_, _ *circuit.Circuit, home *channel.Circ) {
+			end: func(_, _ *circuit.Circuit, home *channel.CircuitEnd) {
 				b := make([]byte, cell.Len)
 				cell.PutHeader(b, 0, cell.CmdRelay)
 				b[100] = 1
 				_ = home.Send(b) // an error is that the circuit has gone, which is checked
 			}},
 		"the program closes the circuit": {kind: fault.Closed, says: "by the program",
-			end: func(c, _ *circuit.Circuit, _ *channel.Circ) {
+			end: func(c, _ *circuit.Circuit, _ *channel.CircuitEnd) {
 				c.Close(cell.DestroyNone, fault.New(fault.Closed, "closed by the program"))
 			}},
 		"the program gives up": {giveUp: true, kind: fault.Timeout, carries: true,
-			end: func(_, _ *circuit.Circuit, _ *channel.Circ) {}},
+			end: func(_, _ *circuit.Circuit, _ *channel.CircuitEnd) {}},
 	} {
 		for step, v := range streamSteps {
 			t.Run(step+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n, memory, own := simnet.NewNetwork(), account.New(1<<30), account.New(1<<30)
-					accepted := make(chan *channel.Circ, 1)
+					accepted := make(chan *channel.CircuitEnd, 1)
 					far := &endOfStreams{!v.silent, make(chan struct{}), make(chan *circuit.Circuit, 1)}
 					o := simnet.Options{Network: n, Addr: at, Memory: memory, Streams: far,
-						Accepted: func(c *channel.Circ) { accepted <- c }}
+						Accepted: func(c *channel.CircuitEnd) { accepted <- c }}
 					r := simnet.New(t, o)
 					m := channel.NewManager(&channel.Config{Log: env.Log, Now: time.Now, Memory: own}, &channel.LinkConfig{Memory: own}, n.Dialer(netip.MustParseAddr("192.0.2.2")))
 					defer m.Close()

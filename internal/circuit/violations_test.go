@@ -139,8 +139,8 @@ func TestHostileCells(t *testing.T) {
 		"second CREATED2": {raw(cell.CmdCreated2), "CREATED2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened := make(chan *channel.Circ, 4)
-			r := simnet.New(t, simnet.Options{Accepted: func(c *channel.Circ) { opened <- c }})
+			opened := make(chan *channel.CircuitEnd, 4)
+			r := simnet.New(t, simnet.Options{Accepted: func(c *channel.CircuitEnd) { opened <- c }})
 			m := newClient(t)
 			circ := build(t, m, circuit.HopOptions{}, r)
 			if err := (<-opened).Send(c.cells); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
-// Virtual is what the two ends of a rendezvous agreed on.
-type Virtual struct {
+// VirtualHop says what the two ends of a rendezvous agreed on for the hop between them.
+type VirtualHop struct {
 	Keys handshake.KeyStream // of hs-ntor
 	// Service says that this end is the onion service: then Streams takes the BEGIN
 	// messages of the client, and refuses them all if nil.
@@ -32,11 +32,11 @@ type Virtual struct {
 	Path flow.Path
 }
 
-// AddVirtual adds the hop beyond the last relay of a client's circuit: the other
+// AddVirtualHop adds the hop beyond the last relay of a client's circuit: the other
 // end of a rendezvous. A service must call it before it sends RENDEZVOUS1, and a
 // client on the channel's reader when RENDEZVOUS2 has come (Hop.Handle), because
 // the other end may send at once.
-func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
+func (c *Circuit) AddVirtualHop(v VirtualHop) (*Hop, error) {
 	if c.server != nil {
 		return nil, fault.New(fault.Local, "a relay's circuit has no virtual hop")
 	}

@@ -68,20 +68,20 @@ func (r *rig) virtualKeys() (client, service handshake.KeyStream) {
 // virtually is spliced with the virtual hop at both ends.
 func (r *rig) virtually(inc int, streams StreamHandler) (client, service *Hop) {
 	r.t.Helper()
-	return r.virtuallyOn(Virtual{SendmeInc: inc}, Virtual{SendmeInc: inc}, streams)
+	return r.virtuallyOn(VirtualHop{SendmeInc: inc}, VirtualHop{SendmeInc: inc}, streams)
 }
 
 // virtuallyOn is virtually with what either end believes to be agreed.
-func (r *rig) virtuallyOn(atClient, atService Virtual, streams StreamHandler) (client, service *Hop) {
+func (r *rig) virtuallyOn(atClient, atService VirtualHop, streams StreamHandler) (client, service *Hop) {
 	r.t.Helper()
 	c, s := r.spliced()
 	atClient.Keys, atService.Keys = r.virtualKeys()
-	client, err := c.AddVirtual(atClient)
+	client, err := c.AddVirtualHop(atClient)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	atService.Service, atService.Streams = true, streams
-	if service, err = s.AddVirtual(atService); err != nil {
+	if service, err = s.AddVirtualHop(atService); err != nil {
 		r.t.Fatal(err)
 	}
 	return client, service
@@ -134,7 +134,7 @@ func sendAll(t *testing.T, h *Hop, id uint16, b []byte) {
 }
 
 func TestVirtualHop(t *testing.T) {
-	for _, v := range []Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+	for _, v := range []VirtualHop{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
 		t.Run(fmt.Sprintf("increment %d, CGO %v", v.SendmeInc, v.CGO), func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				service := new(taker)
@@ -192,8 +192,8 @@ func TestVirtualCGOAlone(t *testing.T) {
 		c, s := r.spliced()
 		ck, sk := r.virtualKeys()
 		for _, err := range []error{
-			second(c.AddVirtual(Virtual{Keys: ck, CGO: true})),
-			second(s.AddVirtual(Virtual{Keys: sk, Service: true, CGO: true})),
+			second(c.AddVirtualHop(VirtualHop{Keys: ck, CGO: true})),
+			second(s.AddVirtualHop(VirtualHop{Keys: sk, Service: true, CGO: true})),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "not on congestion control") {
 				t.Error(err)
@@ -207,8 +207,8 @@ func second[T any](_ T, err error) error { return err }
 // TestVirtualLayersDiffer: if the ends have other layers, the first cell ends the
 // circuit, and nothing of it is delivered.
 func TestVirtualLayersDiffer(t *testing.T) {
-	old, cgo := Virtual{SendmeInc: 31}, Virtual{SendmeInc: 31, CGO: true}
-	for _, v := range [][2]Virtual{{old, cgo}, {cgo, old}} {
+	old, cgo := VirtualHop{SendmeInc: 31}, VirtualHop{SendmeInc: 31, CGO: true}
+	for _, v := range [][2]VirtualHop{{old, cgo}, {cgo, old}} {
 		onRig(t, func(r *rig) {
 			service := new(taker)
 			ch, sh := r.virtuallyOn(v[0], v[1], service)
@@ -231,12 +231,12 @@ func TestVirtualLayersDiffer(t *testing.T) {
 // TestVirtualHopViolations: on a virtual hop only streams are spoken of, and only
 // the client opens them.
 func TestVirtualHopViolations(t *testing.T) {
-	for _, v := range []Virtual{{SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+	for _, v := range []VirtualHop{{SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
 		violateVirtual(t, v)
 	}
 }
 
-func violateVirtual(t *testing.T, v Virtual) {
+func violateVirtual(t *testing.T, v VirtualHop) {
 	onRig(t, func(r *rig) {
 		for i := range 256 {
 			cmd := cell.RelayCommand(i)

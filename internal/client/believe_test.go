@@ -68,7 +68,7 @@ type exits struct {
 	open   netdir.Relay // an exit of a directory, for its policy
 }
 
-func (e *exits) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error) {
+func (e *exits) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit, error) {
 	for _, r := range e.relays {
 		if slices.Contains(spec.ExcludeExit, r.Target.RSA) {
 			continue
@@ -81,7 +81,7 @@ func (e *exits) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error)
 		if err != nil {
 			return nil, err
 		}
-		return &Circ{Circuit: circ, client: e.c, id: e.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: e.open, Target: r.Target}}}}, nil
+		return &OpenCircuit{Circuit: circ, client: e.c, id: e.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: e.open, Target: r.Target}}}}, nil
 	}
 	return nil, errors.New("no other exit")
 }

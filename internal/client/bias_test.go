@@ -37,7 +37,7 @@ func used(t *testing.T, cmd cell.RelayCommand, body []byte) (*Client, *liar, *gu
 	if err != nil {
 		t.Fatal(err)
 	}
-	circ := lease.Circuit.(*Circ)
+	circ := lease.Circuit.(*OpenCircuit)
 	circ.path = &path.Path{Hops: circ.path.Hops, Guard: use}
 	lease.Release()
 	l.say(cmd, body)

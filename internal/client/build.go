@@ -21,7 +21,7 @@ import (
 )
 
 // Build implements pool.Builder.
-func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error) {
+func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit, error) {
 	circ, err := c.buildOne(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (c *Client) first() {
 }
 
 // buildOne chooses a path and builds one circuit over it.
-func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (circ *Circ, err error) {
+func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (circ *OpenCircuit, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
@@ -141,7 +141,7 @@ type building struct {
 	timedOut bool       // the usage timeout has passed
 }
 
-func (b *building) run(ctx context.Context) (*Circ, error) {
+func (b *building) run(ctx context.Context) (*OpenCircuit, error) {
 	targets := b.path.Targets()
 	var usage, closing time.Duration
 	b.times.use(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
@@ -198,7 +198,7 @@ var errBuildTimeout = errors.New("the build timeout passed")
 
 // hopByHop opens the channel and builds all hops. Each of the two may take as long as limit:
 // what a slow link takes is no time of the circuit.
-func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*Circ, error) {
+func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*OpenCircuit, error) {
 	targets := b.path.Targets()
 	opts := b.hopOptions()
 	ch, err := b.openLink(ctx, targets[0], limit)
@@ -226,7 +226,7 @@ func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*Circ, er
 		}
 		return nil, err
 	}
-	circ := &Circ{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
+	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
 	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection()})

@@ -31,15 +31,15 @@ import (
 type caches struct {
 	c *Client
 
-	mu     sync.Mutex                // guards the fields below
-	circs  map[ident.RSAID]*dirCirc  // which new requests may use
-	spent  map[*dirCirc]struct{}     // which had as many as they may have, until these have ended
-	failed map[ident.RSAID]time.Time // when each last failed
+	mu     sync.Mutex                    // guards the fields below
+	circs  map[ident.RSAID]*cacheCircuit // which new requests may use
+	spent  map[*cacheCircuit]struct{}    // which had as many as they may have, until these have ended
+	failed map[ident.RSAID]time.Time     // when each last failed
 	closed bool
 }
 
-// dirCirc is a one-hop circuit to a cache.
-type dirCirc struct {
+// cacheCircuit is a one-hop circuit to a cache.
+type cacheCircuit struct {
 	*circuit.Circuit
 	use    *guard.Use // nil for a fallback
 	used   time.Time
@@ -70,7 +70,7 @@ func perCircuit(d *netdir.Directory) int {
 }
 
 // takeLocked counts a request of a circuit.
-func (k *caches) takeLocked(d *dirCirc, now time.Time, most int) {
+func (k *caches) takeLocked(d *cacheCircuit, now time.Time, most int) {
 	d.used = now
 	if d.served++; d.served >= most && k.circs[d.target.RSA] == d {
 		delete(k.circs, d.target.RSA)
@@ -79,7 +79,7 @@ func (k *caches) takeLocked(d *dirCirc, now time.Time, most int) {
 }
 
 func newCaches(c *Client) *caches {
-	return &caches{c: c, circs: map[ident.RSAID]*dirCirc{}, spent: map[*dirCirc]struct{}{}, failed: map[ident.RSAID]time.Time{}}
+	return &caches{c: c, circs: map[ident.RSAID]*cacheCircuit{}, spent: map[*cacheCircuit]struct{}{}, failed: map[ident.RSAID]time.Time{}}
 }
 
 // dirStream is a directory stream; its circuit stays open.
@@ -204,7 +204,7 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 
 // get returns an open circuit to the cache for one request, or builds one. It consumes
 // use.
-func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*dirCirc, error) {
+func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*cacheCircuit, error) {
 	now, most := time.Now(), perCircuit(k.c.dirs.Directory())
 	k.mu.Lock()
 	if k.closed {
@@ -259,7 +259,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	return first, nil
 }
 
-func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error) {
+func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, error) {
 	ch, err := k.c.link(ctx, t)
 	if err != nil {
 		return nil, err
@@ -276,11 +276,11 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error)
 		}
 		return nil, err
 	}
-	return &dirCirc{Circuit: circ, target: t}, nil
+	return &cacheCircuit{Circuit: circ, target: t}, nil
 }
 
 // gone notes that a circuit has closed.
-func (k *caches) gone(d *dirCirc) {
+func (k *caches) gone(d *cacheCircuit) {
 	k.mu.Lock()
 	if k.circs[d.target.RSA] == d {
 		delete(k.circs, d.target.RSA)
@@ -294,7 +294,7 @@ func (k *caches) gone(d *dirCirc) {
 }
 
 // retire closes a circuit that has no streams.
-func (k *caches) retire(d *dirCirc) {
+func (k *caches) retire(d *cacheCircuit) {
 	k.mu.Lock()
 	d.byUs = true
 	k.mu.Unlock()
@@ -308,7 +308,7 @@ func (k *caches) reap(now time.Time) {
 	}
 }
 
-func (k *caches) idle(now time.Time) (idle []*dirCirc) {
+func (k *caches) idle(now time.Time) (idle []*cacheCircuit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, d := range k.circs {
@@ -331,7 +331,7 @@ func (k *caches) close() {
 }
 
 // end has no circuit built any more, and returns those that are there.
-func (k *caches) end() []*dirCirc {
+func (k *caches) end() []*cacheCircuit {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true

@@ -101,8 +101,8 @@ func TestRequestsByConsensus(t *testing.T) {
 // it: nothing else does, as a guard that one can connect to is not unreachable.
 func TestOpenDirNamesTheCache(t *testing.T) {
 	for name, o := range map[string]simnet.Options{
-		"refuses": {Accepted: func(c *channel.Circ) { c.Destroy(cell.DestroyResourceLimit) }},
-		"ends":    {Accepted: func(c *channel.Circ) { c.Channel().Close(io.EOF) }},
+		"refuses": {Accepted: func(c *channel.CircuitEnd) { c.Destroy(cell.DestroyResourceLimit) }},
+		"ends":    {Accepted: func(c *channel.CircuitEnd) { c.Channel().Close(io.EOF) }},
 	} {
 		cache := simnet.New(t, o).Target
 		n := &netdir.Network{Name: "t", Testing: netdir.Testing{AllowPrivateAddresses: true}, Fallbacks: []netdir.Fallback{{RSA: cache.RSA, Ed: cache.Ed, ORPorts: cache.Addrs}}}

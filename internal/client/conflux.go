@@ -24,7 +24,7 @@ var errSecondLeg = fault.New(fault.Timeout, "conflux: the second leg takes too l
 // second circuit over another guard. A circuit without a second leg is good
 // enough, unless the user asked for conflux. addLeg returns the circuit that has the
 // streams; after an error the caller closes first.
-func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) (*Circ, error) {
+func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit) (*OpenCircuit, error) {
 	want := c.cfg.Conflux
 	exit := first.path.Exit()
 	if want == Auto && c.confluxEnabled() {
@@ -64,7 +64,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) (*Circ
 // together makes one set of two circuits, and returns the one that has its streams. The pool
 // knows this one only, with one isolation for the set: the other belongs to it, and ends with
 // it or before.
-func (c *Client) together(ctx context.Context, first, second *Circ) (*Circ, error) {
+func (c *Client) together(ctx context.Context, first, second *OpenCircuit) (*OpenCircuit, error) {
 	set, err := c.linkLegs(ctx, first, second)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
 // linkLegs makes one set of two circuits. It waits for the exit as long as a stream does:
 // an exit that never answers must not hold the circuits, and those who wait for them. They
 // take another exit then.
-func (c *Client) linkLegs(ctx context.Context, first, second *Circ) (*circuit.Set, error) {
+func (c *Client) linkLegs(ctx context.Context, first, second *OpenCircuit) (*circuit.ConfluxSet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(1), errNotLinked)
 	defer cancel()
 	set, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
@@ -99,7 +99,7 @@ func (c *Client) confluxEnabled() bool {
 }
 
 // Legs returns the relays of every leg of the circuit, for status.
-func (c *Circ) Legs() [][]ident.RSAID {
+func (c *OpenCircuit) Legs() [][]ident.RSAID {
 	out := [][]ident.RSAID{c.path.IDs()}
 	for _, l := range c.legs {
 		if l.Err() == nil { // else the set lost it

@@ -55,13 +55,13 @@ func TestExitLinksNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	params := flow.DefaultParams()
-	legs := make([]*Circ, 2)
+	legs := make([]*OpenCircuit, 2)
 	for i := range legs {
 		circ, err := circuit.Create(ctx, c.env, ch, exit.Target, circuit.HopOptions{Congestion: true, Flow: &params})
 		if err != nil {
 			t.Fatal(err)
 		}
-		legs[i] = &Circ{Circuit: circ, client: c, path: &path.Path{Hops: []path.Hop{{Target: exit.Target}}}}
+		legs[i] = &OpenCircuit{Circuit: circ, client: c, path: &path.Path{Hops: []path.Hop{{Target: exit.Target}}}}
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -85,7 +85,7 @@ type sets struct {
 	open  netdir.Relay // an exit of a directory, for its policy
 }
 
-func (s *sets) leg(ctx context.Context, m *channel.Manager) (*Circ, error) {
+func (s *sets) leg(ctx context.Context, m *channel.Manager) (*OpenCircuit, error) {
 	ch, err := m.Get(ctx, s.exit.Target)
 	if err != nil {
 		return nil, err
@@ -94,10 +94,10 @@ func (s *sets) leg(ctx context.Context, m *channel.Manager) (*Circ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Circ{Circuit: circ, client: s.c, id: s.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: s.open, Target: s.exit.Target}}}}, nil
+	return &OpenCircuit{Circuit: circ, client: s.c, id: s.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: s.open, Target: s.exit.Target}}}}, nil
 }
 
-func (s *sets) Build(ctx context.Context, _ pool.Spec) (pool.Circuit, error) {
+func (s *sets) Build(ctx context.Context, _ pool.Spec) (pool.PooledCircuit, error) {
 	first, err := s.leg(ctx, s.links[0])
 	if err != nil {
 		return nil, err
@@ -133,15 +133,15 @@ func TestSetHasOneIsolation(t *testing.T) {
 	}
 	p := pool.New(pool.Config{InitialPorts: []uint16{}, PerPort: -1}, s)
 	defer p.Close()
-	take := func(user string) *Circ {
+	take := func(user string) *OpenCircuit {
 		l, err := p.Acquire(withTimeout(t), pool.Request{Dest: path.Dest{Port: 443}, Key: isolation.Key{Auth: isolation.NewAuth(user)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l.Circuit.(*Circ)
+		return l.Circuit.(*OpenCircuit)
 	}
 	owner := map[*circuit.Circuit]string{}
-	check := func(user string, c *Circ) {
+	check := func(user string, c *OpenCircuit) {
 		t.Helper()
 		for _, leg := range c.Last().Conflux().Legs() {
 			if o, known := owner[leg]; known && o != user {

@@ -93,7 +93,7 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 		req.Host = plainHost(req.Host)
 	}
 	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
-		circ := lease.Circuit.(*Circ)
+		circ := lease.Circuit.(*OpenCircuit)
 		s, err := stream.Begin(circ.Last(), req.Host, req.Port, req.Family)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 		if err != nil {
 			return err
 		}
-		circ := lease.Circuit.(*Circ)
+		circ := lease.Circuit.(*OpenCircuit)
 		if u := circ.path.Guard; u != nil {
 			u.StreamTried()
 		}
@@ -177,7 +177,7 @@ var errStreamTimeout = errors.New("the exit did not answer in time")
 
 // judge draws conclusions from a stream that failed, and reports whether
 // another exit may do better.
-func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
+func (c *Client) judge(lease *pool.Lease, circ *OpenCircuit, err error) bool {
 	u := circ.path.Guard
 	var end *stream.EndError
 	switch {
@@ -335,7 +335,7 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	var out []stream.Answer
 	err := c.retry(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
 		var err error
-		if out, err = stream.Resolve(ctx, lease.Circuit.(*Circ).Last(), req.Host); err != nil {
+		if out, err = stream.Resolve(ctx, lease.Circuit.(*OpenCircuit).Last(), req.Host); err != nil {
 			return err
 		}
 		if out, err = c.believeAnswers(out); err != nil {

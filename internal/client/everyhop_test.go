@@ -15,7 +15,7 @@ import (
 
 // overRelays makes a client that has a directory, and a circuit over three relays that the
 // directory does not list.
-func overRelays(t *testing.T, cfg Config, opt dirgen.Options) (*Client, *Circ) {
+func overRelays(t *testing.T, cfg Config, opt dirgen.Options) (*Client, *OpenCircuit) {
 	t.Helper()
 	opt.Relays, opt.ValidAfter = 60, time.Now().Add(-time.Minute)
 	made, err := dirgen.New(opt)
@@ -99,7 +99,7 @@ func TestStrangersRelay(t *testing.T) {
 			c, circ := overRelays(t, Config{}, dirgen.Options{OfRelays: x.required})
 			there := simnet.New(t, simnet.Options{}).Target
 			named := linkspec.Target{RelayID: there.RelayID, Addrs: there.Addrs, Ntor: there.Ntor}
-			n := onionNet{c}
+			n := clientNetwork{c}
 			if err := n.extendOnion(withTimeout(t), circ, circ.path.Exit().Target, named, named.Specs()); err != nil {
 				t.Fatal(err)
 			}

@@ -29,22 +29,22 @@ const (
 	onionTries = 2
 )
 
-// onionNet is the client as hsclient sees it.
-type onionNet struct{ *Client }
+// clientNetwork is the client as hsclient sees it.
+type clientNetwork struct{ *Client }
 
-var _ hsclient.Network = onionNet{}
+var _ hsclient.Network = clientNetwork{}
 
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
 	return hsclient.New(hsclient.Config{
-		Network: onionNet{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
+		Network: clientNetwork{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxDirtiness) },
 		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
 	})
 }
 
 // Directory implements hsclient.Network.
-func (n onionNet) Directory(ctx context.Context) (*netdir.Directory, error) {
+func (n clientNetwork) Directory(ctx context.Context) (*netdir.Directory, error) {
 	if _, err := n.waitPool(ctx); err != nil {
 		return nil, err
 	}
@@ -55,27 +55,27 @@ func (n onionNet) Directory(ctx context.Context) (*netdir.Directory, error) {
 	return d, nil
 }
 
-// onionCirc is a circuit that one lease of the pool has for itself.
-type onionCirc struct {
-	*Circ
+// leasedCircuit is a circuit that one lease of the pool has for itself.
+type leasedCircuit struct {
+	*OpenCircuit
 	lease *pool.Lease
 	last  linkspec.Target
 	once  sync.Once
 }
 
-func (o *onionCirc) Engine() *circuit.Circuit { return o.Circ.Circuit }
-func (o *onionCirc) ID() uint64               { return o.Circ.id }
-func (o *onionCirc) Last() linkspec.Target    { return o.last }
+func (o *leasedCircuit) Engine() *circuit.Circuit { return o.OpenCircuit.Circuit }
+func (o *leasedCircuit) ID() uint64               { return o.OpenCircuit.id }
+func (o *leasedCircuit) Last() linkspec.Target    { return o.last }
 
 // Close gives the circuit back to the pool, which closes it: it was private.
-func (o *onionCirc) Close() { o.once.Do(o.lease.Release) }
+func (o *leasedCircuit) Close() { o.once.Do(o.lease.Release) }
 
 // Internal implements hsclient.Network.
-func (n onionNet) Internal(ctx context.Context, stable bool) (hsclient.Circuit, error) {
+func (n clientNetwork) Internal(ctx context.Context, stable bool) (hsclient.OwnedCircuit, error) {
 	return n.internal(ctx, pool.Request{Hops: n.hops(stubFar), Stable: stable})
 }
 
-func (n onionNet) internal(ctx context.Context, req pool.Request) (*onionCirc, error) {
+func (n clientNetwork) internal(ctx context.Context, req pool.Request) (*leasedCircuit, error) {
 	p, err := n.waitPool(ctx)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (n onionNet) internal(ctx context.Context, req pool.Request) (*onionCirc, e
 	if err != nil {
 		return nil, err
 	}
-	circ := lease.Circuit.(*Circ)
-	return &onionCirc{Circ: circ, lease: lease, last: circ.path.Exit().Target}, nil
+	circ := lease.Circuit.(*OpenCircuit)
+	return &leasedCircuit{OpenCircuit: circ, lease: lease, last: circ.path.Exit().Target}, nil
 }
 
 // stub is a kind of circuit that is ready before anybody knows where it will lead.
@@ -104,7 +104,7 @@ const (
 )
 
 // hops returns the length of a stub: see vanguards-spec, "Path construction".
-func (n onionNet) hops(s stub) int {
+func (n clientNetwork) hops(s stub) int {
 	if n.cfg.Vanguards == guard.VanguardsFull && s == stubFar {
 		return path.DefaultHops + 1
 	}
@@ -112,17 +112,17 @@ func (n onionNet) hops(s stub) int {
 }
 
 // To implements hsclient.Network.
-func (n onionNet) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (hsclient.Circuit, error) {
+func (n clientNetwork) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (hsclient.OwnedCircuit, error) {
 	return n.extended(ctx, stubFar, t, specs)
 }
 
 // extended extends a circuit of the pool by one hop.
-func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs []linkspec.Spec) (*onionCirc, error) {
+func (n clientNetwork) extended(ctx context.Context, s stub, t linkspec.Target, specs []linkspec.Spec) (*leasedCircuit, error) {
 	circ, err := n.internal(ctx, pool.Request{Hops: n.hops(s), Next: t.RSA})
 	if err != nil {
 		return nil, err
 	}
-	if err := n.extendOnion(ctx, circ.Circ, circ.last, t, specs); err != nil {
+	if err := n.extendOnion(ctx, circ.OpenCircuit, circ.last, t, specs); err != nil {
 		circ.Close()
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs
 }
 
 // Refused implements hsclient.Network.
-func (n onionNet) Refused(t *linkspec.Target) error {
+func (n clientNetwork) Refused(t *linkspec.Target) error {
 	exclude := &n.live.Load().Path.Exclude
 	excluded := exclude.HasTarget(t)
 	if d := n.dirs.Directory(); d != nil {
@@ -165,7 +165,7 @@ func mixed(d *netdir.Directory, t *linkspec.Target) bool {
 }
 
 // Flow implements hsclient.Network.
-func (n onionNet) Flow() (*flow.Params, bool) {
+func (n clientNetwork) Flow() (*flow.Params, bool) {
 	o := n.hopOptions()
 	return o.Flow, o.Congestion
 }

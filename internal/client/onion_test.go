@@ -19,7 +19,7 @@ import (
 // TestLeads: a circuit can be extended to any relay but its last and the one before;
 // the guard may come again.
 func TestLeads(t *testing.T) {
-	c := &Circ{path: &path.Path{}}
+	c := &OpenCircuit{path: &path.Path{}}
 	for i := range byte(3) {
 		c.path.Hops = append(c.path.Hops, path.Hop{Target: linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{i + 1}}}})
 	}
@@ -51,7 +51,7 @@ func TestServiceRefusesExcluded(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // what waits for the network ends at once
-	if _, _, err := (serviceCircuits{c}).To(ctx, target, target.Specs()); !fault.Is(err, fault.Refused) {
+	if _, _, err := (serviceNetwork{c}).To(ctx, target, target.Specs()); !fault.Is(err, fault.Refused) {
 		t.Error(err)
 	}
 }

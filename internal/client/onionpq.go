@@ -32,7 +32,7 @@ func (c *Client) assume(t *linkspec.Target) {
 // lastHop says how to extend a circuit to a relay of an onion service's or a client's
 // choice. Only PQRequireAll asks for protection there; elsewhere what every relay speaks is
 // enough for relays that a stranger names, as stock programs use it.
-func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circuit.HopOptions) (circuit.Protection, error) {
+func (n clientNetwork) lastHop(from linkspec.Target, to *linkspec.Target, opts *circuit.HopOptions) (circuit.Protection, error) {
 	if n.cfg.PQ != circuit.PQRequireAll {
 		return circuit.Protection{}, nil
 	}
@@ -61,7 +61,7 @@ func advertised(t *linkspec.Target, r netdir.Relay) {
 
 // onlyHop says how to make a circuit of one hop to a relay of the directory: protected,
 // if the configuration demands that for every circuit. See lastHop.
-func (n onionNet) onlyHop(t *linkspec.Target, r netdir.Relay) ([]circuit.Protection, error) {
+func (n clientNetwork) onlyHop(t *linkspec.Target, r netdir.Relay) ([]circuit.Protection, error) {
 	if n.cfg.PQ != circuit.PQRequireAll && n.cfg.PQ != circuit.PQRequireOne {
 		return nil, nil
 	}
@@ -70,7 +70,7 @@ func (n onionNet) onlyHop(t *linkspec.Target, r netdir.Relay) ([]circuit.Protect
 }
 
 // extendOnion extends a circuit, whose last relay is from, to such a relay.
-func (n onionNet) extendOnion(ctx context.Context, circ *Circ, from, t linkspec.Target, specs []linkspec.Spec) error {
+func (n clientNetwork) extendOnion(ctx context.Context, circ *OpenCircuit, from, t linkspec.Target, specs []linkspec.Spec) error {
 	opts := n.hopOptions()
 	opts.Specs = specs
 	n.assume(&t)

@@ -42,7 +42,7 @@ func TestLastHop(t *testing.T) {
 		}
 		to := relay(2, c.to)
 		var opts circuit.HopOptions
-		p, err := onionNet{cl}.lastHop(relay(1, c.from), &to, &opts)
+		p, err := clientNetwork{cl}.lastHop(relay(1, c.from), &to, &opts)
 		if (err != nil) != c.refused || err != nil && !fault.Is(err, fault.Refused) || p.Carriage != c.carriage {
 			t.Errorf("%+v: %v %v", c, p, err)
 		}

@@ -24,7 +24,7 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 // host is Listen's part while no other service begins. first says that no single onion service
 // has begun before.
 func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, error) {
-	cfg.Circuits, cfg.Log, cfg.Memory, cfg.PQ, cfg.CGO = serviceCircuits{c}, c.log, c.memory, c.cfg.onionPQ(), c.cfg.CGO != Off
+	cfg.Network, cfg.Log, cfg.Memory, cfg.PQ, cfg.CGO = serviceNetwork{c}, c.log, c.memory, c.cfg.onionPQ(), c.cfg.CGO != Off
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
 	}
@@ -34,7 +34,7 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 			return nil, fault.New(fault.Config, "onion service: a host that can be found connects to relays itself, and the client has bridges")
 		}
 		claim = findable
-		cfg.Circuits = singleCircuits{serviceCircuits{c}}
+		cfg.Network = singleServiceNetwork{serviceNetwork{c}}
 	}
 	if err := c.used.claim(claim); err != nil {
 		return nil, err
@@ -67,10 +67,10 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 	return s, nil
 }
 
-// serviceCircuits implements hsservice.Circuits.
-type serviceCircuits struct{ c *Client }
+// serviceNetwork implements hsservice.Circuits.
+type serviceNetwork struct{ c *Client }
 
-func (s serviceCircuits) Directory() (*netdir.Directory, <-chan struct{}) {
+func (s serviceNetwork) Directory() (*netdir.Directory, <-chan struct{}) {
 	changed := s.c.dirs.Changed()
 	d := s.c.dirs.Directory()
 	select {
@@ -83,8 +83,8 @@ func (s serviceCircuits) Directory() (*netdir.Directory, <-chan struct{}) {
 
 // Build builds a circuit for a service: the pool, which lends circuits to streams,
 // never sees it.
-func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
-	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*Circ, error) {
+func (s serviceNetwork) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
+	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*OpenCircuit, error) {
 		return s.c.buildOne(ctx, pool.Spec{Spec: spec})
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Ci
 const aroundTries = 3
 
 // around builds a circuit, and avoids the relays at which the ones before failed.
-func around(ctx context.Context, spec path.Spec, build func(context.Context, path.Spec) (*Circ, error)) (*Circ, error) {
+func around(ctx context.Context, spec path.Spec, build func(context.Context, path.Spec) (*OpenCircuit, error)) (*OpenCircuit, error) {
 	for try := 1; ; try++ {
 		circ, err := build(ctx, spec)
 		var at *pool.HopError
@@ -114,44 +114,44 @@ func around(ctx context.Context, spec path.Spec, build func(context.Context, pat
 // To extends a circuit of the pool, which then belongs to the service alone. A relay
 // that the user excludes is refused: clients and the ring of directories choose others.
 // A client that names a rendezvous point gives its link specifiers.
-func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
-	if err := (onionNet{s.c}).Refused(&t); err != nil {
+func (s serviceNetwork) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	if err := (clientNetwork{s.c}).Refused(&t); err != nil {
 		return nil, 0, err
 	}
 	kind := stubNear
 	if specs != nil {
 		kind = stubFar
 	}
-	c, err := onionNet{s.c}.extended(ctx, kind, t, specs)
+	c, err := clientNetwork{s.c}.extended(ctx, kind, t, specs)
 	if err != nil {
 		return nil, 0, err
 	}
 	return c.Engine(), c.ID(), nil
 }
 
-// Met implements hsservice.Circuits.
-func (s serviceCircuits) Met() {
+// Met implements hsservice.Network.
+func (s serviceNetwork) Met() {
 	if p := s.c.pool.Load(); p != nil {
 		p.Rested()
 	}
 }
 
 // Refused reports a relay that the user excludes.
-func (s serviceCircuits) Refused(t *linkspec.Target) error { return onionNet{s.c}.Refused(t) }
+func (s serviceNetwork) Refused(t *linkspec.Target) error { return clientNetwork{s.c}.Refused(t) }
 
-// ToDirectory implements hsservice.Circuits.
-func (s serviceCircuits) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+// ToDirectory implements hsservice.Network.
+func (s serviceNetwork) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
 	return s.To(ctx, t, nil)
 }
 
-func (s serviceCircuits) Flow() (*flow.Params, bool) {
+func (s serviceNetwork) Flow() (*flow.Params, bool) {
 	o := s.c.hopOptions()
 	return o.Flow, o.Congestion
 }
 
-func (s serviceCircuits) Knows(t *linkspec.Target) bool {
+func (s serviceNetwork) Knows(t *linkspec.Target) bool {
 	d := s.c.dirs.Directory()
 	return d != nil && d.Knows(t)
 }
 
-func (s serviceCircuits) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }
+func (s serviceNetwork) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }

@@ -31,12 +31,12 @@ func TestAround(t *testing.T) {
 		"nobody's fault": {[]error{guardless, nil}, 1, guardless},
 	} {
 		var seen [][]ident.RSAID
-		circ, err := around(t.Context(), path.Spec{Exclude: []ident.RSAID{given}}, func(_ context.Context, s path.Spec) (*Circ, error) {
+		circ, err := around(t.Context(), path.Spec{Exclude: []ident.RSAID{given}}, func(_ context.Context, s path.Spec) (*OpenCircuit, error) {
 			seen = append(seen, s.Exclude)
 			if err := c.errs[len(seen)-1]; err != nil {
 				return nil, err
 			}
-			return new(Circ), nil
+			return new(OpenCircuit), nil
 		})
 		if (circ != nil) != (c.want == nil) || (err == nil) != (c.want == nil) || err != nil && err.Error() != c.want.Error() || len(seen) != c.tries {
 			t.Errorf("%s: %v after %d circuits", name, err, len(seen))
@@ -50,7 +50,7 @@ func TestAround(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	n := 0
-	if _, err := around(ended, path.Spec{}, func(context.Context, path.Spec) (*Circ, error) { n++; cancel(); return nil, down(1) }); n != 1 || !errors.As(err, new(*pool.HopError)) {
+	if _, err := around(ended, path.Spec{}, func(context.Context, path.Spec) (*OpenCircuit, error) { n++; cancel(); return nil, down(1) }); n != 1 || !errors.As(err, new(*pool.HopError)) {
 		t.Errorf("%d circuits for a service that ended: %v", n, err)
 	}
 }

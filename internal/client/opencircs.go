@@ -9,19 +9,19 @@ import (
 // openCircs has the open circuits.
 type openCircs struct {
 	mu   sync.Mutex // guards what follows; innermost
-	byID map[uint64]*Circ
+	byID map[uint64]*OpenCircuit
 }
 
-func (o *openCircs) add(circ *Circ) {
+func (o *openCircs) add(circ *OpenCircuit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byID == nil {
-		o.byID = map[uint64]*Circ{}
+		o.byID = map[uint64]*OpenCircuit{}
 	}
 	o.byID[circ.id] = circ
 }
 
-func (o *openCircs) remove(circ *Circ) {
+func (o *openCircs) remove(circ *OpenCircuit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byID, circ.id)
@@ -35,7 +35,7 @@ func (o *openCircs) count() int64 {
 }
 
 // list returns them in any order.
-func (o *openCircs) list() []*Circ {
+func (o *openCircs) list() []*OpenCircuit {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Collect(maps.Values(o.byID))

@@ -22,7 +22,7 @@ type stubs struct {
 	relay linkspec.Target
 }
 
-func (s *stubs) Build(ctx context.Context, _ pool.Spec) (pool.Circuit, error) {
+func (s *stubs) Build(ctx context.Context, _ pool.Spec) (pool.PooledCircuit, error) {
 	ch, err := s.m.Get(ctx, s.relay)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *stubs) Build(ctx context.Context, _ pool.Spec) (pool.Circuit, error) {
 	for i := range byte(path.DefaultHops) {
 		p.Hops = append(p.Hops, path.Hop{Target: linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{i + 1}}}})
 	}
-	circ := &Circ{Circuit: engine, id: s.c.ids.Add(1), client: s.c, path: p}
+	circ := &OpenCircuit{Circuit: engine, id: s.c.ids.Add(1), client: s.c, path: p}
 	s.c.circs.add(circ)
 	engine.OnClose(circ.ended)
 	return circ, nil
@@ -54,7 +54,7 @@ func TestOnionCircuitsArePrivate(t *testing.T) {
 	defer cancel()
 	seen := map[uint64]bool{}
 	for range 5 {
-		circ, err := onionNet{c}.Internal(ctx, false)
+		circ, err := clientNetwork{c}.Internal(ctx, false)
 		if err != nil {
 			t.Fatal(err)
 		}

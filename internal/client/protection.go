@@ -27,7 +27,7 @@ type CircuitStatus struct {
 }
 
 // Relays returns the circuit's relays, the nearest first.
-func (c *Circ) Relays() []ident.RSAID {
+func (c *OpenCircuit) Relays() []ident.RSAID {
 	out := make([]ident.RSAID, len(c.path.Hops))
 	for i, h := range c.path.Hops {
 		out[i] = h.Target.RSA
@@ -36,7 +36,7 @@ func (c *Circ) Relays() []ident.RSAID {
 }
 
 // names returns the relays' nicknames, the nearest first.
-func (c *Circ) names() []string {
+func (c *OpenCircuit) names() []string {
 	out := make([]string, len(c.path.Hops))
 	for i, h := range c.path.Hops {
 		if !h.Relay.IsZero() {
@@ -47,7 +47,7 @@ func (c *Circ) names() []string {
 }
 
 // Protection says what protects each hop, the nearest first.
-func (c *Circ) Protection() []HopProtection {
+func (c *OpenCircuit) Protection() []HopProtection {
 	hops := c.Hops()
 	out := make([]HopProtection, len(hops))
 	for i, h := range hops {
@@ -59,7 +59,7 @@ func (c *Circ) Protection() []HopProtection {
 // circuits lists the open circuits, the oldest first.
 func (c *Client) circuits() []CircuitStatus {
 	all := c.circs.list()
-	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b *OpenCircuit) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {
 		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.names(), circ.Protection(), c.countries(circ)}
@@ -68,7 +68,7 @@ func (c *Client) circuits() []CircuitStatus {
 }
 
 // countries returns the countries of a circuit's relays, if the client knows countries.
-func (c *Client) countries(circ *Circ) []string {
+func (c *Client) countries(circ *OpenCircuit) []string {
 	t := c.live.Load().Path.Countries
 	if t == nil {
 		return nil

@@ -46,10 +46,10 @@ func TestGuardBlamed(t *testing.T) {
 	defer close(gate) // before the relays end
 	relay := func(o simnet.Options) linkspec.Target { return simnet.New(t, o).Target }
 	destroy := func(r cell.DestroyReason) linkspec.Target {
-		return relay(simnet.Options{Accepted: func(c *channel.Circ) { c.Destroy(r) }})
+		return relay(simnet.Options{Accepted: func(c *channel.CircuitEnd) { c.Destroy(r) }})
 	}
 	silent := relay(simnet.Options{Onionskin: func() { <-gate }})
-	ends := relay(simnet.Options{Accepted: func(c *channel.Circ) { c.Channel().Close(io.EOF) }})
+	ends := relay(simnet.Options{Accepted: func(c *channel.CircuitEnd) { c.Channel().Close(io.EOF) }})
 	stranger, wrongKey := relay(simnet.Options{}), relay(simnet.Options{})
 	stranger.Addrs = silent.Addrs
 	wrongKey.Ntor[0]++
@@ -112,7 +112,7 @@ func TestLaterHopBlamesNoGuard(t *testing.T) {
 	first := simnet.New(t, simnet.Options{}).Target
 	for name, second := range map[string]linkspec.Target{
 		"silent":  simnet.New(t, simnet.Options{Onionskin: func() { <-gate }}).Target,
-		"refuses": simnet.New(t, simnet.Options{Accepted: func(c *channel.Circ) { c.Destroy(cell.DestroyConnectFailed) }}).Target,
+		"refuses": simnet.New(t, simnet.Options{Accepted: func(c *channel.CircuitEnd) { c.Destroy(cell.DestroyConnectFailed) }}).Target,
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, use := impatient(t, first, simnet.Dial)

@@ -41,13 +41,13 @@ func (a *anonymity) release(was int32) { a.is.CompareAndSwap(was, 0) }
 // directTimeout bounds the attempt to reach a relay in one hop, before three are tried.
 const directTimeout = 10 * time.Second
 
-// singleCircuits are the circuits of a single onion service: one hop to introduction
+// singleServiceNetwork has the circuits of a single onion service: one hop to introduction
 // and rendezvous points, and three if that fails. To directories they are as those of
 // other services, because relays take descriptors from no one-hop circuits.
-type singleCircuits struct{ serviceCircuits }
+type singleServiceNetwork struct{ serviceNetwork }
 
 // Build makes a circuit to a new introduction point.
-func (s singleCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
+func (s singleServiceNetwork) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
 	c := s.c
 	d := c.dirs.Directory()
 	now := time.Now()
@@ -62,8 +62,8 @@ func (s singleCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Cir
 }
 
 // point chooses an introduction point, which comes after the vanguards and is none.
-func (s singleCircuits) point(d *netdir.Directory, spec path.Spec, now time.Time) (linkspec.Target, error) {
-	spec.Hops = onionNet{s.c}.hops(stubFar)
+func (s singleServiceNetwork) point(d *netdir.Directory, spec path.Spec, now time.Time) (linkspec.Target, error) {
+	spec.Hops = clientNetwork{s.c}.hops(stubFar)
 	p, err := s.c.choosePath(d, &spec, now)
 	if err != nil {
 		return linkspec.Target{}, err
@@ -76,20 +76,20 @@ func (s singleCircuits) point(d *netdir.Directory, spec path.Spec, now time.Time
 
 // To reaches a relay: a directory over a stub, as others do, and a rendezvous point or a
 // known introduction point in one hop.
-func (s singleCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
-	if err := (onionNet{s.c}).Refused(&t); err != nil {
+func (s singleServiceNetwork) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	if err := (clientNetwork{s.c}).Refused(&t); err != nil {
 		return nil, 0, err
 	}
 	return s.reach(ctx, t, specs)
 }
 
-// ToDirectory implements hsservice.Circuits.
-func (s singleCircuits) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
-	return s.serviceCircuits.To(ctx, t, nil)
+// ToDirectory implements hsservice.Network.
+func (s singleServiceNetwork) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return s.serviceNetwork.To(ctx, t, nil)
 }
 
 // reach makes one hop, and three if that fails.
-func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+func (s singleServiceNetwork) reach(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	one, err := s.direct(ctx, s.c.dirs.Directory(), t)
 	if err == nil {
 		return one.Circuit, one.id, nil
@@ -102,7 +102,7 @@ func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []li
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := (onionNet{s.c}).extendOnion(ctx, two, two.path.Exit().Target, t, specs); err != nil {
+	if err := (clientNetwork{s.c}).extendOnion(ctx, two, two.path.Exit().Target, t, specs); err != nil {
 		two.Close()
 		return nil, 0, err
 	}
@@ -111,7 +111,7 @@ func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []li
 
 // direct makes a circuit of one hop. A stranger may have chosen the relay, and must not
 // choose to which addresses this host connects: the relay's are those of the consensus.
-func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t linkspec.Target) (*Circ, error) {
+func (s singleServiceNetwork) direct(ctx context.Context, d *netdir.Directory, t linkspec.Target) (*OpenCircuit, error) {
 	c := s.c
 	r, err := listed(d, t)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 	}
 	t.Addrs = r.Target().Addrs
 	c.assume(&t)
-	protect, err := onionNet{c}.onlyHop(&t, r)
+	protect, err := clientNetwork{c}.onlyHop(&t, r)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 	if err != nil {
 		return nil, err
 	}
-	circ := &Circ{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
+	circ := &OpenCircuit{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
 	c.circs.add(circ)
 	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Hops: 1, Protection: circ.Protection()})
 	engine.OnClose(circ.ended) // last: the hook hears of the end after the beginning
@@ -157,4 +157,4 @@ func listed(d *netdir.Directory, t linkspec.Target) (netdir.Relay, error) {
 	return netdir.Relay{}, fault.New(fault.Refused, "the consensus does not list the relay, so this host does not connect to it")
 }
 
-var _ hsservice.Circuits = singleCircuits{}
+var _ hsservice.Network = singleServiceNetwork{}

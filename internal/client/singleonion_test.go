@@ -136,7 +136,7 @@ func TestDirectAddresses(t *testing.T) {
 	target.Addrs = []netip.AddrPort{evil}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s := singleCircuits{serviceCircuits{c}}
+	s := singleServiceNetwork{serviceNetwork{c}}
 	if _, err := s.direct(ctx, nil, target); !fault.Is(err, fault.Refused) {
 		t.Error("without a directory:", err)
 	}
@@ -173,7 +173,7 @@ func TestDirectProtection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = singleCircuits{serviceCircuits{c}}.direct(t.Context(), d, target)
+		_, err = singleServiceNetwork{serviceNetwork{c}}.direct(t.Context(), d, target)
 		if fault.Is(err, fault.Refused) != demanded || (dialled.Load() == 0) != demanded {
 			t.Errorf("policy %v: %d connections, %v", policy, dialled.Load(), err)
 		}
@@ -196,7 +196,7 @@ func TestSinglePoints(t *testing.T) {
 	}
 	c := chooser(t, t.TempDir(), guard.VanguardsFull, d)
 	never := path.Capability{Name: "what one relay has", Has: func(netdir.Relay) bool { return false }}
-	single := singleCircuits{serviceCircuits{c}}
+	single := singleServiceNetwork{serviceNetwork{c}}
 	relays := map[ident.RSAID]bool{}
 	for range 100 {
 		point, err := single.point(d, path.Spec{Hops: 4, Stable: true, NeedExit: []path.Capability{path.Introduction}}, d.ValidAfter())

@@ -61,7 +61,7 @@ var purposes = []purpose{
 // circuitFor returns the relays of a circuit; target is the one that follows.
 func (c *Client) circuitFor(t *testing.T, p purpose, d *netdir.Directory, target netdir.Relay, now time.Time) *path.Path {
 	t.Helper()
-	spec := path.Spec{Hops: onionNet{c}.hops(p.stub)}
+	spec := path.Spec{Hops: clientNetwork{c}.hops(p.stub)}
 	switch {
 	case p.whole:
 		spec = path.Spec{Hops: 4, Stable: true, NeedExit: []path.Capability{path.Introduction}}

@@ -35,7 +35,7 @@ type Exit struct {
 	lookups  lookupTerms
 
 	mu    sync.Mutex // guards what follows
-	circs map[*circuit.Hop]*circState
+	circs map[*circuit.Hop]*circuitUse
 	asked int // lookups of all circuits in progress
 
 	closed bool
@@ -43,8 +43,8 @@ type Exit struct {
 	terms  stream.Terms // of all of them
 }
 
-// circState is an exit's state for one circuit.
-type circState struct {
+// circuitUse is an exit's state for one circuit.
+type circuitUse struct {
 	open   int
 	asking int // of open: those that wait for a name server
 	opens  pace.Pace
@@ -69,7 +69,7 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
-	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circState{}, joined: map[*joined]struct{}{}}
+	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circuitUse{}, joined: map[*joined]struct{}{}}
 	e.terms = stream.Terms{Reason: endReason, Flush: func() time.Duration { return e.flush }, Up: &opts.Stats.BytesIn, Down: &opts.Stats.BytesOut, Log: opts.Log}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (e *Exit) take(h *circuit.Hop, cmd cell.RelayCommand) (over, destroy bool) 
 	s := e.circs[h]
 	l := e.limit.Load()
 	if s == nil {
-		s = new(circState)
+		s = new(circuitUse)
 		e.circs[h] = s
 		h.Circuit().OnClose(func(error) {
 			e.mu.Lock()

@@ -149,12 +149,12 @@ func TestExitDrains(t *testing.T) {
 // TestShare: a few circuits that want everything leave something for a late one,
 // and the more circuits there are, the less each has.
 func TestShare(t *testing.T) {
-	e := &Exit{circs: map[*circuit.Hop]*circState{}}
+	e := &Exit{circs: map[*circuit.Hop]*circuitUse{}}
 	e.rules.Store(&rules{Config: &Config{MaxConns: 16384, MaxPerCircuit: 1024}})
 	held := func(circuits int) (total int) {
 		for i := range circuits {
 			h := new(circuit.Hop)
-			e.circs[h] = &circState{}
+			e.circs[h] = &circuitUse{}
 			n := 0
 			for e.hold(h) {
 				n++
@@ -171,7 +171,7 @@ func TestShare(t *testing.T) {
 	}
 	e.conns.Store(16384)
 	h := new(circuit.Hop)
-	e.circs[h] = &circState{}
+	e.circs[h] = &circuitUse{}
 	if e.hold(h) {
 		t.Error("more than there is")
 	}

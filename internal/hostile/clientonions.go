@@ -78,7 +78,7 @@ func (w *clientWorld) doMeet(i Insn) {
 		h := c.Last()
 		h.Handle(cell.RelayRendezvous2, func(m cell.RelayMsg) error {
 			h.Handle(m.Cmd, nil)
-			_, err := c.AddVirtual(circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B&1), CGO: i.B&3 == 3})
+			_, err := c.AddVirtualHop(circuit.VirtualHop{Keys: virtualKeys(), SendmeInc: 31 * int(i.B&1), CGO: i.B&3 == 3})
 			return err
 		})
 	})
@@ -98,11 +98,11 @@ func (w *clientWorld) doVirtual(i Insn) {
 		return
 	}
 	w.deal(i.A, func(_ context.Context, c *circuit.Circuit) {
-		v := circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B>>2&1), CGO: i.B&12 == 12}
+		v := circuit.VirtualHop{Keys: virtualKeys(), SendmeInc: 31 * int(i.B>>2&1), CGO: i.B&12 == 12}
 		if kind != 1 {
 			v.Service, v.Streams = true, echoStreams{w}
 		}
-		_, _ = c.AddVirtual(v)
+		_, _ = c.AddVirtualHop(v)
 	})
 }
 

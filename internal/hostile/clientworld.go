@@ -27,13 +27,13 @@ type clientWorld struct {
 	under sync.WaitGroup // the client's work
 	env   *circuit.Env
 
-	circs   [4]*clientCirc
+	circs   [4]*clientCircuit
 	streams [4]*clientStream
 	all     []*clientStream // all streams, also those that left their slots
 }
 
-// clientCirc is a circuit of the client's, or one that is being built.
-type clientCirc struct {
+// clientCircuit is a circuit of the client's, or one that is being built.
+type clientCircuit struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 
@@ -42,7 +42,7 @@ type clientCirc struct {
 }
 
 // get returns the circuit, or nil until it is built.
-func (c *clientCirc) get() *circuit.Circuit {
+func (c *clientCircuit) get() *circuit.Circuit {
 	if c == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (w *clientWorld) build(slot byte, targets []linkspec.Target, opts byte) {
 	if old := w.circs[i]; old != nil {
 		w.give(old)
 	}
-	c := &clientCirc{}
+	c := &clientCircuit{}
 	c.ctx, c.cancel = context.WithTimeout(context.Background(), patience/2)
 	w.circs[i] = c
 	r := &circuit.Route{
@@ -160,14 +160,14 @@ func (w *clientWorld) build(slot byte, targets []linkspec.Target, opts byte) {
 }
 
 // give closes a circuit.
-func (w *clientWorld) give(c *clientCirc) {
+func (w *clientWorld) give(c *clientCircuit) {
 	c.cancel()
 	if circ := c.get(); circ != nil {
 		circ.Close(cell.DestroyNone, fault.New(fault.Closed, "the client is done"))
 	}
 }
 
-func (w *clientWorld) circ(a byte) *clientCirc { return w.circs[int(a)%len(w.circs)] }
+func (w *clientWorld) circ(a byte) *clientCircuit { return w.circs[int(a)%len(w.circs)] }
 
 // relayOf returns the hostile relay that an argument selects: 0x10 is the relay. The
 // lowest bits select its circuit, counted from the latest.

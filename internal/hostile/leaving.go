@@ -150,7 +150,7 @@ func (w *leaveWorld) host() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.service, err = hsservice.New(hsservice.Config{Key: key, Circuits: leaveHost{w}, CGO: true,
+	w.service, err = hsservice.New(hsservice.Config{Key: key, Network: leaveHost{w}, CGO: true,
 		Live: hsservice.Live{Points: 1, Ports: map[uint16]bool{portListened: true}, Targets: map[uint16][]hsservice.Target{
 			portSilent: {{Network: "tcp", Address: leaveSilent.String()}}, portNobody: {{Network: "tcp", Address: leaveNobody.String()}},
 		}},
@@ -457,14 +457,14 @@ func (c leaveCircuit) Last() linkspec.Target    { return *c.Circuit.Last().Info(
 func (c leaveCircuit) Close()                   { c.Circuit.Close(cell.DestroyNone, errLeaves) }
 
 func (n leaveClient) Directory(context.Context) (*netdir.Directory, error) { return n.w.onions, nil }
-func (n leaveClient) Internal(context.Context, bool) (hsclient.Circuit, error) {
+func (n leaveClient) Internal(context.Context, bool) (hsclient.OwnedCircuit, error) {
 	c, err := n.w.circuit(n.w.middle, circuit.HopOptions{Congestion: true, CGO: true})
 	if err != nil {
 		return nil, err
 	}
 	return leaveCircuit{c}, nil
 }
-func (n leaveClient) To(context.Context, linkspec.Target, []linkspec.Spec) (hsclient.Circuit, error) {
+func (n leaveClient) To(context.Context, linkspec.Target, []linkspec.Spec) (hsclient.OwnedCircuit, error) {
 	c, err := n.w.circuit(n.w.other, circuit.HopOptions{Congestion: true, CGO: true})
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ type attempt struct {
 	// of one introduction point
 	drafting <-chan *draft // the introduction that is being made ahead
 	draft    *draft        // the one that was made
-	intro    Circuit       // leads to the point
+	intro    OwnedCircuit  // leads to the point
 }
 
 // attempt runs an attempt that begins with the introduction point p.
@@ -97,7 +97,7 @@ func (a *attempt) reachIntroduction(ctx context.Context, p *netdoc.HSIntroPoint)
 }
 
 // reachIntroduction builds a circuit to an introduction point, and notes a failure.
-func (c *Client) reachIntroduction(ctx context.Context, h *history, p *netdoc.HSIntroPoint) (Circuit, error) {
+func (c *Client) reachIntroduction(ctx context.Context, h *history, p *netdoc.HSIntroPoint) (OwnedCircuit, error) {
 	t, err := c.target(p)
 	if err != nil {
 		h.note(p, func(s *pointState) { s.refused = true })
@@ -204,7 +204,7 @@ func awaitService(ctx context.Context, rend *rendCircuit, slow chan<- struct{}) 
 }
 
 // takeCircuit returns the circuit, which is the caller's from now on.
-func (a *attempt) takeCircuit() Circuit {
+func (a *attempt) takeCircuit() OwnedCircuit {
 	circ := a.rend.circ
 	a.rend = nil
 	return circ

@@ -120,7 +120,7 @@ type countingNet struct {
 	n int
 }
 
-func (f *countingNet) Internal(context.Context, bool) (Circuit, error) {
+func (f *countingNet) Internal(context.Context, bool) (OwnedCircuit, error) {
 	f.n++
 	return nil, errNoCircuit
 }
@@ -132,16 +132,16 @@ type nilNet struct {
 	giveUp context.CancelFunc
 }
 
-type nilCirc struct {
+type nilCircuit struct {
 	endAt
 	closed bool
 }
 
-func (c *nilCirc) Close() { c.closed = true }
+func (c *nilCircuit) Close() { c.closed = true }
 
-func (n nilNet) To(context.Context, linkspec.Target, []linkspec.Spec) (Circuit, error) {
+func (n nilNet) To(context.Context, linkspec.Target, []linkspec.Spec) (OwnedCircuit, error) {
 	n.giveUp()
-	var c *nilCirc
+	var c *nilCircuit
 	return c, errNoCircuit
 }
 

@@ -22,7 +22,7 @@ import (
 // when one fails. A race runs one attempt, and more of them when the first is slow.
 
 // connect gets a circuit to a service.
-func (c *Client) connect(ctx context.Context, h *history, stable bool) (Circuit, *circuit.Hop, error) {
+func (c *Client) connect(ctx context.Context, h *history, stable bool) (OwnedCircuit, *circuit.Hop, error) {
 	desc, err := c.descriptor(ctx, h, nil)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (c *Client) freshSeed(ctx context.Context, h *history, desc *cached) *cache
 
 // reach reaches the service that a descriptor is of. It also returns the newest descriptor that
 // it tried: perhaps it fetched one.
-func (c *Client) reach(ctx context.Context, h *history, desc *cached, stable bool) (*cached, Circuit, *circuit.Hop, error) {
+func (c *Client) reach(ctx context.Context, h *history, desc *cached, stable bool) (*cached, OwnedCircuit, *circuit.Hop, error) {
 	points, late := h.usable(desc)
 	if len(points) == 0 {
 		return desc, nil, nil, failure(late, nil)

@@ -32,7 +32,7 @@ type connection struct {
 	ready  chan struct{}           // closed when the attempt is over
 
 	// guarded by c.mu, and constant once ready is closed
-	circ Circuit
+	circ OwnedCircuit
 	hop  *circuit.Hop
 	err  error
 
@@ -50,7 +50,7 @@ type Lease struct {
 }
 
 // Circuit returns the circuit.
-func (l *Lease) Circuit() Circuit { return l.conn.circ }
+func (l *Lease) Circuit() OwnedCircuit { return l.conn.circ }
 
 // Hop returns the service's end of the circuit: streams are opened on it.
 func (l *Lease) Hop() *circuit.Hop { return l.conn.hop }
@@ -153,7 +153,7 @@ func (c *Client) beginLocked(k connKey, stable bool) *connection {
 }
 
 // finish takes the outcome of the attempt.
-func (conn *connection) finish(circ Circuit, hop *circuit.Hop, err error) {
+func (conn *connection) finish(circ OwnedCircuit, hop *circuit.Hop, err error) {
 	wanted := conn.setResult(circ, hop, err)
 	switch {
 	case circ == nil:
@@ -165,7 +165,7 @@ func (conn *connection) finish(circ Circuit, hop *circuit.Hop, err error) {
 }
 
 // setResult stores the outcome, and reports whether anybody waits for it.
-func (conn *connection) setResult(circ Circuit, hop *circuit.Hop, err error) bool {
+func (conn *connection) setResult(circ OwnedCircuit, hop *circuit.Hop, err error) bool {
 	conn.c.mu.Lock()
 	defer conn.c.mu.Unlock()
 	conn.circ, conn.hop, conn.err = circ, hop, err

@@ -20,7 +20,7 @@ const introduceLen = 490
 type draft struct {
 	rend  *rendCircuit
 	hs    *handshake.HSClientState
-	terms circuit.Virtual
+	terms circuit.VirtualHop
 	body  []byte
 }
 
@@ -78,7 +78,7 @@ func (d *draft) drop() {
 }
 
 // introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendCircuit, terms *circuit.Virtual, pow *cell.PoW) ([]byte, error) {
+func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendCircuit, terms *circuit.VirtualHop, pow *cell.PoW) ([]byte, error) {
 	at := rend.circ.Last()
 	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
 	if terms.SendmeInc != 0 {

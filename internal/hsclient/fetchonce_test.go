@@ -9,24 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 )
-
-// realCirc is an open circuit.
-type realCirc struct {
-	c    *circuit.Circuit
-	last linkspec.Target
-}
-
-func (r realCirc) Engine() *circuit.Circuit { return r.c }
-func (r realCirc) ID() uint64               { return 0 }
-func (r realCirc) Last() linkspec.Target    { return r.last }
-func (r realCirc) Close()                   { r.c.Close(cell.DestroyNone, errors.New("the test closes it")) }
 
 // realNet makes each circuit to one relay, whichever was asked for, with another relay before.
 type realNet struct {
@@ -42,7 +30,7 @@ func newRealNet(t *testing.T, o simnet.Options) *realNet {
 	return n
 }
 
-func (n *realNet) To(ctx context.Context, _ linkspec.Target, _ []linkspec.Spec) (Circuit, error) {
+func (n *realNet) To(ctx context.Context, _ linkspec.Target, _ []linkspec.Spec) (OwnedCircuit, error) {
 	ch, err := n.links.Get(ctx, n.middle.Target)
 	if err != nil {
 		return nil, err
@@ -51,10 +39,10 @@ func (n *realNet) To(ctx context.Context, _ linkspec.Target, _ []linkspec.Spec) 
 	if err != nil {
 		return nil, err
 	}
-	return realCirc{c, n.relay.Target}, c.Extend(ctx, n.relay.Target, circuit.HopOptions{})
+	return realCircuit{c}, c.Extend(ctx, n.relay.Target, circuit.HopOptions{})
 }
 
-func (n *realNet) Internal(ctx context.Context, _ bool) (Circuit, error) {
+func (n *realNet) Internal(ctx context.Context, _ bool) (OwnedCircuit, error) {
 	return n.To(ctx, n.relay.Target, nil)
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// Circuit is an open circuit that belongs to one purpose for all its life.
-type Circuit interface {
+// OwnedCircuit is an open circuit that belongs to one purpose for all its life.
+type OwnedCircuit interface {
 	Engine() *circuit.Circuit
 	// ID is its number in events.
 	ID() uint64
@@ -43,10 +43,10 @@ type Network interface {
 	// Directory returns the directory to use now; an error says why there is none.
 	Directory(ctx context.Context) (*netdir.Directory, error)
 	// Internal returns a circuit to a relay that can be a rendezvous point.
-	Internal(ctx context.Context, stable bool) (Circuit, error)
+	Internal(ctx context.Context, stable bool) (OwnedCircuit, error)
 	// To returns a circuit to a relay. specs, when not nil, are its link specifiers
 	// as they must be sent.
-	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (Circuit, error)
+	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (OwnedCircuit, error)
 	// Refused returns why the configuration does not allow a relay, or nil.
 	Refused(t *linkspec.Target) error
 	// Flow returns the consensus's parameters of flow control, and whether congestion

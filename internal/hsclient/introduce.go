@@ -38,9 +38,9 @@ func (c *Client) target(p *netdoc.HSIntroPoint) (linkspec.Target, error) {
 }
 
 // terms returns what a descriptor and the consensus agree on for the virtual hop.
-func (c *Client) terms(desc *cached) circuit.Virtual {
+func (c *Client) terms(desc *cached) circuit.VirtualHop {
 	p, congestion := c.cfg.Network.Flow()
-	v := circuit.Virtual{Flow: p, Path: flow.PathOnion}
+	v := circuit.VirtualHop{Flow: p, Path: flow.PathOnion}
 	if desc.inner.Single {
 		v.Path = flow.PathExit
 	}
@@ -58,7 +58,7 @@ var errRefused = errors.New("the introduction point refuses")
 // introduce has the service told, through one introduction point, where this
 // client waits. rend waits for the service afterwards. pow may be nil; ahead is the
 // introduction if it was made before, or nil.
-func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendCircuit, pow *cell.PoW, ahead *draft) error {
+func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ OwnedCircuit, rend *rendCircuit, pow *cell.PoW, ahead *draft) error {
 	if pow != nil || ahead == nil || ahead.rend != rend {
 		ahead.drop()
 		var err error

@@ -26,7 +26,7 @@ func TestIntroduction(t *testing.T) {
 		Addrs: []netip.AddrPort{netip.MustParseAddrPort("8.8.4.4:9001"), netip.MustParseAddrPort("[2001:4860::1]:9001")},
 	}
 	rend := &rendCircuit{circ: endAt{at}, cookie: [20]byte{5}}
-	for i, terms := range []circuit.Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+	for i, terms := range []circuit.VirtualHop{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
 		var pow *cell.PoW
 		if i > 0 {
 			pow = &cell.PoW{Nonce: [16]byte{6}, Effort: 7, SeedHead: [4]byte{8}, Solution: [16]byte{9}}
@@ -145,17 +145,17 @@ func TestRendezvousStates(t *testing.T) {
 	if err := take(r); !fault.Is(err, fault.Protocol) {
 		t.Errorf("while asked: %v", err)
 	}
-	if err := r.arm(hs(), circuit.Virtual{}); !fault.Is(err, fault.Local) {
+	if err := r.arm(hs(), circuit.VirtualHop{}); !fault.Is(err, fault.Local) {
 		t.Errorf("an introduction before the point has answered: %v", err)
 	}
 	r.state = rendEstablished
 	if err := take(r); !fault.Is(err, fault.Protocol) {
 		t.Errorf("while established: %v", err)
 	}
-	if err := r.arm(hs(), circuit.Virtual{}); err != nil {
+	if err := r.arm(hs(), circuit.VirtualHop{}); err != nil {
 		t.Error(err)
 	}
-	if err := r.arm(hs(), circuit.Virtual{}); err == nil {
+	if err := r.arm(hs(), circuit.VirtualHop{}); err == nil {
 		t.Error("two introductions at a time")
 	}
 	if !r.disarm() || r.disarm() {
@@ -164,13 +164,13 @@ func TestRendezvousStates(t *testing.T) {
 	if err := take(r); !fault.Is(err, fault.Protocol) {
 		t.Errorf("after it was taken back: %v", err)
 	}
-	if err := r.arm(hs(), circuit.Virtual{}); err != nil {
+	if err := r.arm(hs(), circuit.VirtualHop{}); err != nil {
 		t.Error(err)
 	}
 	if err := take(r); !fault.Is(err, fault.Protocol) || r.state != rendFailed {
 		t.Errorf("a forged answer: %v, state %d", err, r.state)
 	}
-	if err := take(r); !fault.Is(err, fault.Protocol) || r.disarm() || r.arm(hs(), circuit.Virtual{}) == nil {
+	if err := take(r); !fault.Is(err, fault.Protocol) || r.disarm() || r.arm(hs(), circuit.VirtualHop{}) == nil {
 		t.Errorf("after a forged answer: %v", err)
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// openCirc is a circuit that is open.
-type openCirc struct{ *circuit.Circuit }
+// simulatedCircuit is a circuit that is open.
+type simulatedCircuit struct{ *circuit.Circuit }
 
-func (o openCirc) Engine() *circuit.Circuit { return o.Circuit }
-func (o openCirc) ID() uint64               { return 1 }
-func (o openCirc) Last() linkspec.Target    { return linkspec.Target{} }
-func (o openCirc) Close()                   { o.Circuit.Close(cell.DestroyNone, errClosed) }
+func (o simulatedCircuit) Engine() *circuit.Circuit { return o.Circuit }
+func (o simulatedCircuit) ID() uint64               { return 1 }
+func (o simulatedCircuit) Last() linkspec.Target    { return linkspec.Target{} }
+func (o simulatedCircuit) Close()                   { o.Circuit.Close(cell.DestroyNone, errClosed) }
 
-func newOpenCirc(t *testing.T) openCirc {
+func newOpenCirc(t *testing.T) simulatedCircuit {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -38,7 +38,7 @@ func newOpenCirc(t *testing.T) openCirc {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openCirc{c}
+	return simulatedCircuit{c}
 }
 
 // TestIsolationOutlivesItsStream: a circuit to a service belongs to the isolation key for which
@@ -49,7 +49,7 @@ func TestIsolationOutlivesItsStream(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	service := ident.Ed25519ID{1}
 	one, two := isolation.Key{Auth: isolation.NewAuth("one")}, isolation.Key{Auth: isolation.NewAuth("two")}
-	met := func(users int) openCirc {
+	met := func(users int) simulatedCircuit {
 		circ := newOpenCirc(t)
 		m := &connection{c: c, key: connKey{service, one}, cancel: func(error) {}, ready: make(chan struct{}), users: users}
 		c.mu.Lock()
@@ -66,7 +66,7 @@ func TestIsolationOutlivesItsStream(t *testing.T) {
 		}
 	}
 	l, err := c.Acquire(t.Context(), service, one, false)
-	if err != nil || l.Circuit() != Circuit(circ) {
+	if err != nil || l.Circuit() != OwnedCircuit(circ) {
 		t.Fatalf("the same key: %v", err)
 	}
 	l.Retire()

@@ -95,7 +95,7 @@ func TestKEMIntroduction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := introduction(hs, p, &rendCircuit{circ: endAt{at}}, &circuit.Virtual{SendmeInc: 31, CGO: true, KEM: kem}, &cell.PoW{Effort: 1})
+	b, err := introduction(hs, p, &rendCircuit{circ: endAt{at}}, &circuit.VirtualHop{SendmeInc: 31, CGO: true, KEM: kem}, &cell.PoW{Effort: 1})
 	if err != nil || len(b) != introduceLen {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
@@ -153,7 +153,7 @@ func TestKEMTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &rendCircuit{circ: endAt{}, point: new(circuit.Hop), state: rendEstablished}
-		if err := r.arm(nil, circuit.Virtual{KEM: kem}); err != nil {
+		if err := r.arm(nil, circuit.VirtualHop{KEM: kem}); err != nil {
 			t.Fatal(err)
 		}
 		c.end(r)

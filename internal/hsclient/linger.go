@@ -17,13 +17,13 @@ const maxLingering = 256
 type lingering []*lingerer
 
 type lingerer struct {
-	circ  Circuit
+	circ  OwnedCircuit
 	timer *time.Timer
 }
 
 // leaveIntro ends the use of a circuit to an introduction point: it closes now, or
 // later if it has padding machines.
-func (c *Client) leaveIntro(circ Circuit) {
+func (c *Client) leaveIntro(circ OwnedCircuit) {
 	if e := circ.Engine(); !e.Padded() || e.Err() != nil {
 		circ.Close()
 		return

@@ -21,7 +21,7 @@ const maxAttempts = 3
 // outcome is how an attempt ended: with a circuit to the service, with an error that no
 // other introduction point mends, or with neither.
 type outcome struct {
-	circ Circuit
+	circ OwnedCircuit
 	hop  *circuit.Hop
 	err  error
 }

@@ -52,7 +52,7 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 }
 
 // ignored is a service that does not come, or comes after d.
-func ignored(d time.Duration, circ Circuit) doing {
+func ignored(d time.Duration, circ OwnedCircuit) doing {
 	return func(ctx context.Context, a *race) outcome {
 		a.introduced(nil, nil)
 		select {
@@ -74,7 +74,7 @@ func ignored(d time.Duration, circ Circuit) doing {
 }
 
 // comes is a service that comes after d.
-func comes(d time.Duration, circ Circuit) doing {
+func comes(d time.Duration, circ OwnedCircuit) doing {
 	return func(ctx context.Context, a *race) outcome {
 		a.introduced(nil, nil)
 		time.Sleep(d)

@@ -79,7 +79,7 @@ const (
 
 // rendCircuit is a circuit to a rendezvous point.
 type rendCircuit struct {
-	circ   Circuit
+	circ   OwnedCircuit
 	point  *circuit.Hop
 	cookie [cell.CookieLen]byte
 	joined chan *circuit.Hop // receives the virtual hop
@@ -87,11 +87,11 @@ type rendCircuit struct {
 	mu    sync.Mutex // guards the fields below
 	state rendState
 	hs    *handshake.HSClientState // while introduced
-	terms circuit.Virtual
+	terms circuit.VirtualHop
 }
 
 // newRendCircuit returns a circuit whose rendezvous point is a circuit's last relay, which does not know of it yet.
-func newRendCircuit(circ Circuit) *rendCircuit {
+func newRendCircuit(circ OwnedCircuit) *rendCircuit {
 	r := &rendCircuit{circ: circ, point: circ.Engine().Last(), joined: make(chan *circuit.Hop, 1)}
 	_, _ = rand.Read(r.cookie[:]) // never fails (crypto/rand)
 	return r
@@ -127,7 +127,7 @@ func (r *rendCircuit) ask(ctx context.Context) error {
 }
 
 // arm waits for the answer to an introduction that is about to be sent.
-func (r *rendCircuit) arm(hs *handshake.HSClientState, terms circuit.Virtual) error {
+func (r *rendCircuit) arm(hs *handshake.HSClientState, terms circuit.VirtualHop) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != rendEstablished {
@@ -167,7 +167,7 @@ func (r *rendCircuit) join(m cell.RelayMsg) error {
 		return err
 	}
 	r.terms.Keys = keys
-	hop, err := r.circ.Engine().AddVirtual(r.terms)
+	hop, err := r.circ.Engine().AddVirtualHop(r.terms)
 	if err != nil {
 		return err
 	}
@@ -190,5 +190,5 @@ func (r *rendCircuit) forgetLocked() {
 	if r.terms.KEM != nil {
 		r.terms.KEM.Wipe()
 	}
-	r.hs, r.terms = nil, circuit.Virtual{}
+	r.hs, r.terms = nil, circuit.VirtualHop{}
 }

@@ -53,8 +53,8 @@ func (f *fakeNet) Directory(ctx context.Context) (*netdir.Directory, error) {
 	}
 	return madeNet(), nil
 }
-func (f *fakeNet) Internal(context.Context, bool) (Circuit, error) { return nil, errNoCircuit }
-func (f *fakeNet) To(_ context.Context, t linkspec.Target, _ []linkspec.Spec) (Circuit, error) {
+func (f *fakeNet) Internal(context.Context, bool) (OwnedCircuit, error) { return nil, errNoCircuit }
+func (f *fakeNet) To(_ context.Context, t linkspec.Target, _ []linkspec.Spec) (OwnedCircuit, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.to = append(f.to, t.RSA)

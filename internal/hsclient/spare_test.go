@@ -22,7 +22,7 @@ type internalNet struct {
 	n     atomic.Int32
 }
 
-func (n *internalNet) Internal(context.Context, bool) (Circuit, error) {
+func (n *internalNet) Internal(context.Context, bool) (OwnedCircuit, error) {
 	n.n.Add(1)
 	return n.build(), nil
 }

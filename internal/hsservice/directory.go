@@ -41,7 +41,7 @@ var errDirTimeout = fault.New(fault.Timeout, "the directory did not answer in ti
 func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dirTimeout, errDirTimeout)
 	defer cancel()
-	c, _, err := s.cfg.Circuits.ToDirectory(ctx, dir.Target())
+	c, _, err := s.cfg.Network.ToDirectory(ctx, dir.Target())
 	if err != nil {
 		return 0, nil, err
 	}

@@ -108,7 +108,7 @@ func (s *Service) entries(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HS
 	if in.Fleet == nil {
 		return nil, nil, false
 	}
-	hosts, err := s.fleet.Sealer.Open(in.Fleet, got.Blinded, got.Revision, hsfleet.Usable(in.Points, s.cfg.Circuits.Testing()))
+	hosts, err := s.fleet.Sealer.Open(in.Fleet, got.Blinded, got.Revision, hsfleet.Usable(in.Points, s.cfg.Network.Testing()))
 	if err != nil {
 		s.problem = err
 		return nil, nil, false

@@ -39,7 +39,7 @@ func TestSilentRendezvousPoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Config{Key: k, Circuits: silent{nowhere{calls: calls}}})
+		s, err := New(Config{Key: k, Network: silent{nowhere{calls: calls}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func (s *Service) tendBackends(d *netdir.Directory, now time.Time) (wait time.Du
 		return b.next.Sub(now)
 	}
 	every := balanceEvery
-	if s.cfg.Circuits.Testing() {
+	if s.cfg.Network.Testing() {
 		every = balanceEveryTesting
 	}
 	b.busy, b.next = true, now.Add(every+time.Duration(random(int64(every/4))))
@@ -91,7 +91,7 @@ func (s *Service) asked() {
 
 // askBackend fetches one backend's descriptor, and takes over what it offers.
 func (s *Service) askBackend(d *netdir.Directory, e *hsfleet.Backend) {
-	t := d.HSTimes(s.cfg.Circuits.Testing())
+	t := d.HSTimes(s.cfg.Network.Testing())
 	blinded, err := hscrypto.Blind(e.ID, t.Period)
 	if err != nil {
 		s.failed(err)
@@ -112,7 +112,7 @@ func (s *Service) askBackend(d *netdir.Directory, e *hsfleet.Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in != nil {
-		s.frontend.Learn(e, blinded, got.Revision, in, hsfleet.Usable(in.Points, s.cfg.Circuits.Testing()), now)
+		s.frontend.Learn(e, blinded, got.Revision, in, hsfleet.Usable(in.Points, s.cfg.Network.Testing()), now)
 		return
 	}
 	s.frontend.Missed(e, got == nil && err == nil && none >= goneAnswers, now)

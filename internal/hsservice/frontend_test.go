@@ -287,7 +287,7 @@ func TestFrontendRefused(t *testing.T) {
 		"own address is among": {Backends: []ident.Ed25519ID{k.ID()}},
 		"21 backends":          {Backends: make([]ident.Ed25519ID, 21)},
 	} {
-		cfg.Key, cfg.Circuits = k, nowhere{}
+		cfg.Key, cfg.Network = k, nowhere{}
 		s, err := New(cfg)
 		if err == nil {
 			s.Close()

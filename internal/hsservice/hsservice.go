@@ -40,8 +40,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// Circuits is what a service needs of the client on whose circuits it lives.
-type Circuits interface {
+// Network is what a service needs of the client on whose circuits it lives.
+type Network interface {
 	// Directory returns a usable directory, or nil, and a channel that is closed when
 	// there may be another.
 	Directory() (*netdir.Directory, <-chan struct{})
@@ -74,17 +74,17 @@ const (
 	MaxPoints     = netdoc.MaxIntroPoints
 )
 
-// Config says how a service works. Key and Circuits are required.
+// Config says how a service works. Key and Network are required.
 type Config struct {
-	Key      *Key
-	Circuits Circuits
+	Key     *Key
+	Network Network
 	// PQ is PQOff for a service without ML-KEM keys; others have them, and with
 	// PQRequireAll the service drops clients that do not use them.
 	PQ circuit.PQPolicy
 	// CGO offers counter galois onion to clients, where congestion control is offered,
 	// too. Not of frontends: theirs is the backends'.
 	CGO bool
-	// Single says that Circuits makes one hop to introduction and rendezvous points: the
+	// Single says that Network makes one hop to introduction and rendezvous points: the
 	// descriptor says so.
 	Single bool
 	Name   string // names the service in the log; empty: nothing does
@@ -163,7 +163,7 @@ var errClosed = fault.New(fault.Closed, "onion service: %w", net.ErrClosed)
 
 // New starts a service. It returns at once; WaitPublished waits until clients can find it.
 func New(cfg Config) (*Service, error) {
-	if cfg.Key == nil || cfg.Circuits == nil {
+	if cfg.Key == nil || cfg.Network == nil {
 		return nil, fault.New(fault.Local, "onion service: a key and circuits are required")
 	}
 	live := cfg.Live
@@ -204,7 +204,7 @@ func New(cfg Config) (*Service, error) {
 		s.frontend = &frontend{Frontend: hsfleet.NewFrontend(cfg.Backends)}
 	}
 	s.work = newWork(hsfleet.Secret(cfg.Key.Bytes(), "work"), cfg.Memory, &s.counts, s.waiting.ready, s.log)
-	if cfg.Circuits.Testing() {
+	if cfg.Network.Testing() {
 		s.work.control.Every = hspow.ControlEveryTesting
 	}
 	s.work.set(live.PoW)
@@ -311,7 +311,7 @@ func (s *Service) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		d, changed := s.cfg.Circuits.Directory()
+		d, changed := s.cfg.Network.Directory()
 		wait := longest
 		if d != nil {
 			wait = s.tend(d, time.Now())

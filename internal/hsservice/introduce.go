@@ -81,7 +81,7 @@ func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
 		return nil, err
 	}
-	out.strange = !s.cfg.Circuits.Knows(&out.target)
+	out.strange = !s.cfg.Network.Knows(&out.target)
 	if _, out.congestion = cell.FindExt(in.Exts, extCC); out.congestion {
 		if out.inc = p.inc; out.inc == 0 {
 			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
@@ -201,7 +201,7 @@ func (s *Service) rendezvousPoint(in *cell.IntroducePlaintext) (linkspec.Target,
 		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no onion key that can be used")
 	}
 	for _, a := range t.Addrs {
-		if !s.cfg.Circuits.Testing() && !netaddr.Public(a.Addr()) {
+		if !s.cfg.Network.Testing() && !netaddr.Public(a.Addr()) {
 			return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has a private address")
 		}
 	}
@@ -248,7 +248,7 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 func (s *Service) comeTo(ctx context.Context, m *meeting) (*circuit.Circuit, uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout/rendTries, errRendTimeout)
 	defer cancel()
-	return s.cfg.Circuits.To(ctx, m.target, m.specs)
+	return s.cfg.Network.To(ctx, m.target, m.specs)
 }
 
 var errRendTimeout = fault.New(fault.Timeout, "the rendezvous took too long")
@@ -279,15 +279,15 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 		return answer.err
 	}
 	at := c.Last()
-	params, _ := s.cfg.Circuits.Flow()
-	v := circuit.Virtual{Keys: answer.keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
+	params, _ := s.cfg.Network.Flow()
+	v := circuit.VirtualHop{Keys: answer.keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
 	if s.cfg.Single {
 		v.Path = flow.PathExit // as long as a circuit to an exit
 	}
 	if m.congestion {
 		v.SendmeInc, v.CGO = m.inc, m.cgo
 	}
-	hop, err := c.AddVirtual(v)
+	hop, err := c.AddVirtualHop(v)
 	if err != nil {
 		return err
 	}

@@ -52,13 +52,13 @@ func (n nowhere) Testing() bool                  { return n.testing }
 func (n nowhere) Knows(*linkspec.Target) bool    { return true }
 
 // hosted is a service with one introduction point, without any network.
-func hosted(t testing.TB, n Circuits) (*Service, *point) {
+func hosted(t testing.TB, n Network) (*Service, *point) {
 	t.Helper()
 	k, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Key: k, Circuits: n}
+	cfg := Config{Key: k, Network: n}
 	if n, ok := n.(nowhere); ok {
 		cfg.CGO = n.cgo
 	}
@@ -356,8 +356,8 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(l Live) Config { return Config{Key: k, Circuits: nowhere{}, Live: l} }
-	for _, c := range []Config{{Key: k}, {Circuits: nowhere{}}, with(Live{Points: MaxPoints + 1}), with(Live{MaxStreams: -1}),
+	with := func(l Live) Config { return Config{Key: k, Network: nowhere{}, Live: l} }
+	for _, c := range []Config{{Key: k}, {Network: nowhere{}}, with(Live{Points: MaxPoints + 1}), with(Live{MaxStreams: -1}),
 		with(Live{Clients: make([]ident.X25519Key, MaxClients+1)}), with(Live{Clients: make([]ident.X25519Key, MaxClients), Points: MaxPoints}),
 		with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: 5, BurstPerSec: 4}}), with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: -1, BurstPerSec: 4}})} {
 		if s, err := New(c); err == nil {

@@ -166,7 +166,7 @@ func flood(t *testing.T, through int, kind byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Key: k, Circuits: w})
+	s, err := New(Config{Key: k, Network: w})
 	if err != nil {
 		t.Fatal(err)
 	}

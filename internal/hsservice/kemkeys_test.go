@@ -187,7 +187,7 @@ func TestKEMIntroductions(t *testing.T) {
 func TestDemandWithoutKey(t *testing.T) {
 	other := []ident.Ed25519ID{key(t).ID()}
 	for name, cfg := range map[string]Config{"fleet": {Fleet: true}, "frontend": {Backends: other}, "backend": {Masters: other}} {
-		cfg.Key, cfg.Circuits, cfg.PQ = key(t), nowhere{}, circuit.PQRequireAll
+		cfg.Key, cfg.Network, cfg.PQ = key(t), nowhere{}, circuit.PQRequireAll
 		if s, err := New(cfg); !fault.Is(err, fault.Config) {
 			t.Errorf("%s: %v", name, err)
 			if err == nil {

@@ -70,7 +70,7 @@ func leavers(t *testing.T, h *shelf) (*leaver, *Service) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.ids = slices.Clone(a.points)
-	a.cfg.Circuits = l.net
+	a.cfg.Network = l.net
 	a.subcreds = append(a.subcreds, [32]byte{2})
 	a.destroy = func(c *circuit.Circuit) {
 		l.note(c)

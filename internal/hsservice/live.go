@@ -147,7 +147,7 @@ func (s *Service) introExts(t *linkspec.Target) []cell.Ext {
 	if limit == nil {
 		return nil
 	}
-	d, _ := s.cfg.Circuits.Directory()
+	d, _ := s.cfg.Network.Directory()
 	if d == nil {
 		return nil
 	}

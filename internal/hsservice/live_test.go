@@ -93,7 +93,7 @@ func TestReloadClients(t *testing.T) {
 func TestReloadBackend(t *testing.T) {
 	alice, bob := someClient(t), someClient(t)
 	var log bytes.Buffer
-	front, err := New(Config{Key: key(t), Circuits: nowhere{}, Backends: []ident.Ed25519ID{key(t).ID()}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	front, err := New(Config{Key: key(t), Network: nowhere{}, Backends: []ident.Ed25519ID{key(t).ID()}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Live: Live{Clients: []ident.X25519Key{alice, bob}}})
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func checkPeers(what string, list []ident.Ed25519ID, self ident.Ed25519ID, most 
 // setMasters computes the secrets of the masters. A client's consensus may be older or
 // newer than ours, so the periods before and after the present one count, too.
 func (s *Service) setMasters(d *netdir.Directory) error {
-	p := d.HSTimes(s.cfg.Circuits.Testing()).Period
+	p := d.HSTimes(s.cfg.Network.Testing()).Period
 	if len(s.cfg.Masters) == 0 || p == s.mastersOf {
 		return nil
 	}

@@ -64,7 +64,7 @@ func TestParsePeers(t *testing.T) {
 			t.Errorf("%q: %v", bad, got)
 		}
 	}
-	if s, err := New(Config{Key: k, Circuits: nowhere{}, Masters: []ident.Ed25519ID{k.ID()}}); err == nil {
+	if s, err := New(Config{Key: k, Network: nowhere{}, Masters: []ident.Ed25519ID{k.ID()}}); err == nil {
 		s.Close()
 		t.Error("a service is its own master")
 	}

@@ -16,7 +16,7 @@ import (
 // is listed may be missing for a while.
 func (s *Service) tendOutdated(d *netdir.Directory) {
 	s.inc = 0
-	if params, on := s.cfg.Circuits.Flow(); on {
+	if params, on := s.cfg.Network.Flow(); on {
 		s.inc = params.SendmeInc // 254 at most: flow.ParamsFrom
 	}
 	s.points = slices.DeleteFunc(s.points, func(p *point) bool {

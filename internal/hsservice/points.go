@@ -226,9 +226,9 @@ var errPointTimeout = fault.New(fault.Timeout, "the introduction point did not a
 // (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec.
 func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target, spec path.Spec) (c *circuit.Circuit, err error) {
 	if again.RSA.IsZero() {
-		c, _, err = s.cfg.Circuits.Build(ctx, spec)
+		c, _, err = s.cfg.Network.Build(ctx, spec)
 	} else {
-		c, _, err = s.cfg.Circuits.To(ctx, again, nil)
+		c, _, err = s.cfg.Network.To(ctx, again, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func TestLostPoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Config{Key: k, Circuits: silent{nowhere{calls: calls}}})
+		s, err := New(Config{Key: k, Network: silent{nowhere{calls: calls}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,13 +168,13 @@ func TestLostPoint(t *testing.T) {
 }
 
 // hostedOn is a service on a client's circuits.
-func hostedOn(t *testing.T, c Circuits) *Service {
+func hostedOn(t *testing.T, c Network) *Service {
 	t.Helper()
 	k, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Key: k, Circuits: c})
+	s, err := New(Config{Key: k, Network: c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func newDescriptor(k *Key, p period, clients []ident.X25519Key) (*descriptor, er
 // tendDescriptors keeps the descriptors of the two periods, and begins the uploads
 // that are due.
 func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time.Duration) {
-	if err := errors.Join(s.setPeriods(periodsOf(d, s.cfg.Circuits.Testing())), s.setMasters(d)); err != nil {
+	if err := errors.Join(s.setPeriods(periodsOf(d, s.cfg.Network.Testing())), s.setMasters(d)); err != nil {
 		s.problem = err
 		return longest
 	}
@@ -108,7 +108,7 @@ func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time
 func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
 	return slices.DeleteFunc(slices.Clone(dirs), func(r netdir.Relay) bool {
 		t := r.Target()
-		return s.cfg.Circuits.Refused(&t) != nil
+		return s.cfg.Network.Refused(&t) != nil
 	})
 }
 
@@ -249,7 +249,7 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 			gone = append(gone, p)
 		}
 	}
-	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
+	clients := x.period.Period == d.HSTimes(s.cfg.Network.Testing()).Period
 	had := len(dirs) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })

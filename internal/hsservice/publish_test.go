@@ -239,7 +239,7 @@ func TestPointStaysForBothPeriods(t *testing.T) {
 func TestMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newShelf(t)
-		s, err := New(Config{Key: key(t), Circuits: offline{}}) // it has no directory, and rests
+		s, err := New(Config{Key: key(t), Network: offline{}}) // it has no directory, and rests
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func (c *contrary) fetch(_ context.Context, dir netdir.Relay, blinded ident.Ed25
 func TestRefusedButKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newShelf(t)
-		s, err := New(Config{Key: key(t), Circuits: offline{}}) // it has no directory, and rests
+		s, err := New(Config{Key: key(t), Network: offline{}}) // it has no directory, and rests
 		if err != nil {
 			t.Fatal(err)
 		}

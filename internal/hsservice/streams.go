@@ -46,7 +46,7 @@ func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
 func (c *Conn) connected() error {
 	err := c.Connected(netip.Addr{}, 0)
 	if c.first {
-		c.s.cfg.Circuits.Met()
+		c.s.cfg.Network.Met()
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (c *Conn) Refuse(reason cell.EndReason) error {
 		c.told = errRefused
 		err = fault.Except(fault.Closed, c.Reject(reason, netip.Addr{}, 0))
 		if c.first {
-			c.s.cfg.Circuits.Met()
+			c.s.cfg.Network.Met()
 		}
 	})
 	return errors.Join(err, c.CloseReason(reason))

@@ -124,7 +124,7 @@ func (s *Service) verify(d *netdir.Directory, x *descriptor, revision uint64) er
 	defer cancel()
 	blinded := x.keys.Blinded.Public()
 	replicas, _, spread := d.HSSpread()
-	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Circuits.Testing())).Responsible(blinded, replicas, spread)
+	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Network.Testing())).Responsible(blinded, replicas, spread)
 	err := fault.New(fault.Directory, "onion service: no directory has its descriptor")
 	for _, dir := range s.allowed(dirs) {
 		got, ferr := s.store.fetch(ctx, dir, blinded)

@@ -42,13 +42,13 @@ func judged(s *Service) (solutions *int) {
 }
 
 // asksForWork is a service that asks for proofs of work, and one introduction point.
-func asksForWork(t testing.TB, n Circuits, m *account.Memory) (*Service, *point) {
+func asksForWork(t testing.TB, n Network, m *account.Memory) (*Service, *point) {
 	t.Helper()
 	k, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Key: k, Circuits: n, Memory: m, Live: Live{PoW: &PoW{DefaultPoWRate, DefaultPoWBurst}}})
+	s, err := New(Config{Key: k, Network: n, Memory: m, Live: Live{PoW: &PoW{DefaultPoWRate, DefaultPoWBurst}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestWorkOffer(t *testing.T) {
 // change it.
 func TestSeedsOfHosts(t *testing.T) {
 	a, _ := asksForWork(t, nowhere{}, nil)
-	b, err := New(Config{Key: a.cfg.Key, Circuits: nowhere{}, Live: Live{PoW: &PoW{1, 1}}})
+	b, err := New(Config{Key: a.cfg.Key, Network: nowhere{}, Live: Live{PoW: &PoW{1, 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,14 +270,14 @@ func TestWorkRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []PoW{{}, {Rate: 2, Burst: 1}, {Rate: -1, Burst: 1}, {Rate: 1, Burst: 1 << 31}} {
-		if _, err := New(Config{Key: k, Circuits: nowhere{}, Live: Live{PoW: &p}}); !fault.Is(err, fault.Config) {
+		if _, err := New(Config{Key: k, Network: nowhere{}, Live: Live{PoW: &p}}); !fault.Is(err, fault.Config) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
 	for name, cfg := range map[string]Config{
 		"frontend": {Backends: []ident.Ed25519ID{{1}}},
 	} {
-		cfg.Key, cfg.Circuits, cfg.PoW = k, nowhere{}, &PoW{1, 1}
+		cfg.Key, cfg.Network, cfg.PoW = k, nowhere{}, &PoW{1, 1}
 		if _, err := New(cfg); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "proofs of work") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -99,7 +99,7 @@ func Leaving(r cell.EndReason) bool { return r == cell.EndHibernating || r == ce
 
 // Lease is the right to run one stream on a circuit.
 type Lease struct {
-	Circuit Circuit
+	Circuit PooledCircuit
 	p       *Pool
 	e       *entry
 	req     Request

@@ -79,7 +79,7 @@ func TestNewIdentityEndsLaunches(t *testing.T) {
 		var why error
 		b := p.builder.(*fakeBuilder)
 		ended := make(chan error, 2)
-		p.builder = builderFunc(func(ctx context.Context, s Spec) (Circuit, error) {
+		p.builder = builderFunc(func(ctx context.Context, s Spec) (PooledCircuit, error) {
 			c, err := b.Build(ctx, s)
 			ended <- err
 			return c, err
@@ -102,9 +102,9 @@ func TestNewIdentityEndsLaunches(t *testing.T) {
 	})
 }
 
-type builderFunc func(ctx context.Context, s Spec) (Circuit, error)
+type builderFunc func(ctx context.Context, s Spec) (PooledCircuit, error)
 
-func (f builderFunc) Build(ctx context.Context, s Spec) (Circuit, error) { return f(ctx, s) }
+func (f builderFunc) Build(ctx context.Context, s Spec) (PooledCircuit, error) { return f(ctx, s) }
 
 // TestSetMaxDirtiness: a circuit that was used for longer than the new bound takes no new stream.
 func TestSetMaxDirtiness(t *testing.T) {

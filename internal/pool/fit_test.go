@@ -127,19 +127,19 @@ func TestInternalLeads(t *testing.T) {
 		one := acquire(t, p, r).Circuit.(*fakeCircuit)
 		r.Hops = 4
 		two := acquire(t, p, r)
-		if two.Circuit == Circuit(one) || b.specs[0].Hops != path.DefaultHops || b.specs[1].Hops != 4 {
+		if two.Circuit == PooledCircuit(one) || b.specs[0].Hops != path.DefaultHops || b.specs[1].Hops != 4 {
 			t.Error("lengths:", b.specs[0].Hops, b.specs[1].Hops)
 		}
 		r.Private = false
 		three := acquire(t, p, r).Circuit.(*fakeCircuit)
-		if r.Next = three.exit; acquire(t, p, r).Circuit == Circuit(three) {
+		if r.Next = three.exit; acquire(t, p, r).Circuit == PooledCircuit(three) {
 			t.Error("it ends there")
 		}
 		if got := b.specs[len(b.specs)-1]; got.Next != r.Next || got.Hops != 4 {
 			t.Error("the builder was not told:", got.Next)
 		}
 		three.before = ident.RSAID{9}
-		if r.Next = three.before; acquire(t, p, r).Circuit == Circuit(three) {
+		if r.Next = three.before; acquire(t, p, r).Circuit == PooledCircuit(three) {
 			t.Error("it would turn back")
 		}
 	})
@@ -150,7 +150,7 @@ func TestMaxStreams(t *testing.T) {
 	cfg.MaxStreams = 3
 	b := &fakeBuilder{}
 	run(t, cfg, b, func(p *Pool) {
-		count := map[Circuit]int{}
+		count := map[PooledCircuit]int{}
 		for range 7 {
 			count[acquire(t, p, to(443, key("a"))).Circuit]++
 		}

@@ -57,7 +57,7 @@ type fakeBuilder struct {
 	circuits []*fakeCircuit
 }
 
-func (b *fakeBuilder) Build(ctx context.Context, s Spec) (Circuit, error) {
+func (b *fakeBuilder) Build(ctx context.Context, s Spec) (PooledCircuit, error) {
 	b.mu.Lock()
 	n := len(b.specs)
 	b.specs = append(b.specs, s)

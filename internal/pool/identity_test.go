@@ -63,7 +63,7 @@ func TestNewIdentityWhileBuilding(t *testing.T) {
 		close(hold)
 		synctest.Wait()
 		time.Sleep(time.Second)
-		if n := b.launched(); n != 2 || l.Circuit != Circuit(b.circuits[0]) || len(b.circuits) != 2 {
+		if n := b.launched(); n != 2 || l.Circuit != PooledCircuit(b.circuits[0]) || len(b.circuits) != 2 {
 			t.Fatalf("%d launches, %d circuits", n, len(b.circuits))
 		}
 		if old := b.circuits[1]; !old.closed() || p.Status().Clean != 0 {

@@ -79,7 +79,7 @@ func TestNewIdentityDuringLaunches(t *testing.T) {
 		if deaf.launched() != 2 || len(deaf.circuits) != 2 {
 			t.Fatalf("%d launches, %d circuits", deaf.launched(), len(deaf.circuits))
 		}
-		if old := deaf.circuits[0]; !old.closed() || second.Circuit == Circuit(old) {
+		if old := deaf.circuits[0]; !old.closed() || second.Circuit == PooledCircuit(old) {
 			t.Error("the circuit from before the new identity is open, or in use")
 		}
 	})

@@ -168,7 +168,7 @@ func (p *Pool) isSlow(l *launch) {
 }
 
 // finished takes the result of a launch.
-func (p *Pool) finished(l *launch, c Circuit, err error) {
+func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.launches = slices.DeleteFunc(p.launches, func(o *launch) bool { return o == l })
@@ -199,7 +199,7 @@ func (p *Pool) finished(l *launch, c Circuit, err error) {
 }
 
 // add takes the new circuit of a launch into the pool.
-func (p *Pool) add(c Circuit, l *launch, now time.Time) {
+func (p *Pool) add(c PooledCircuit, l *launch, now time.Time) {
 	e := &entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntil(now)}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {

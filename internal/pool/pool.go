@@ -23,8 +23,8 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// Circuit is what the pool needs of an open circuit.
-type Circuit interface {
+// PooledCircuit is what the pool needs of an open circuit.
+type PooledCircuit interface {
 	// Exit is the last hop's identity.
 	Exit() ident.RSAID
 	// Allows reports whether the last hop's policy lets dest out.
@@ -54,7 +54,7 @@ type Spec struct {
 
 // Builder builds circuits. Build is called from many goroutines.
 type Builder interface {
-	Build(ctx context.Context, spec Spec) (Circuit, error)
+	Build(ctx context.Context, spec Spec) (PooledCircuit, error)
 }
 
 // HopError says at which relay a circuit failed, so that the next one goes around
@@ -141,7 +141,7 @@ type Pool struct {
 
 // entry is an open circuit.
 type entry struct {
-	c        Circuit
+	c        PooledCircuit
 	key      isolation.Key // when dirty
 	dirty    time.Time     // since; zero when clean
 	built    time.Time

@@ -53,7 +53,7 @@ func TestConcurrentRequestsShareALaunch(t *testing.T) {
 	run(t, bare(), b, func(p *Pool) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		seen := map[string]map[Circuit]bool{}
+		seen := map[string]map[PooledCircuit]bool{}
 		for i := range 100 {
 			user := fmt.Sprint(i % 4)
 			wg.Go(func() {
@@ -62,13 +62,13 @@ func TestConcurrentRequestsShareALaunch(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if seen[user] == nil {
-					seen[user] = map[Circuit]bool{}
+					seen[user] = map[PooledCircuit]bool{}
 				}
 				seen[user][l.Circuit] = true
 			})
 		}
 		wg.Wait()
-		all := map[Circuit]bool{}
+		all := map[PooledCircuit]bool{}
 		for _, cs := range seen {
 			for c := range cs {
 				all[c] = true
@@ -177,10 +177,10 @@ func TestNewIdentity(t *testing.T) {
 		p.NewIdentity()
 		n := acquire(t, p, to(443, key("a")))
 		for _, c := range clean {
-			if n.Circuit == Circuit(c) {
+			if n.Circuit == PooledCircuit(c) {
 				t.Error("a circuit of the old identity was used")
 			}
-			if Circuit(c) != l.Circuit && !c.closed() {
+			if PooledCircuit(c) != l.Circuit && !c.closed() {
 				t.Error("a clean circuit outlived its identity")
 			}
 		}

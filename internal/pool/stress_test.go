@@ -43,9 +43,9 @@ func TestRandomUse(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := New(Config{MaxPending: 6, MaxStreams: 5, Rand: rand.New(rand.NewPCG(seed, 1))}, b)
 			var mu sync.Mutex
-			owner := map[Circuit]isolation.Key{}
-			first := map[Circuit]time.Time{}
-			open := map[Circuit]int{}
+			owner := map[PooledCircuit]isolation.Key{}
+			first := map[PooledCircuit]time.Time{}
+			open := map[PooledCircuit]int{}
 			var wg sync.WaitGroup
 			for w := range 40 {
 				wg.Go(func() {

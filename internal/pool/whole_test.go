@@ -46,7 +46,7 @@ func (c *wholeCircuit) Close() {
 	})
 }
 
-func (n *network) Build(ctx context.Context, s Spec) (Circuit, error) {
+func (n *network) Build(ctx context.Context, s Spec) (PooledCircuit, error) {
 	start := time.Now()
 	n.mu.Lock()
 	p, err := (&path.Config{}).Choose(n.d, n.g, n.rnd, &s.Spec, start)

@@ -88,7 +88,7 @@ func TestOneBeginDirOfARelay(t *testing.T) {
 		if i < 0 || int(shown.Counters[i].Value) != want {
 			t.Errorf("limited: %v; the metric is wrong", limited)
 		}
-		v.tell(new(refused))
+		v.warnOfRefused(new(refused))
 		if told := strings.Contains(v.log.String(), "directory_streams=4"); told != limited {
 			t.Errorf("limited: %v; the log says of it: %v", limited, told)
 		}

@@ -16,7 +16,7 @@ func TestBridgeLooksLikeAClient(t *testing.T) {
 	for name, bridge := range map[string]bool{"a bridge": true, "a relay": false} {
 		t.Run(name, func(t *testing.T) {
 			came := make(chan *channel.Channel, 1)
-			far := simnet.New(t, simnet.Options{Accepted: func(c *channel.Circ) { came <- c.Channel() }})
+			far := simnet.New(t, simnet.Options{Accepted: func(c *channel.CircuitEnd) { came <- c.Channel() }})
 			cfg := bridgeConfig(t)
 			cfg.Bridge = bridge
 			r, err := New(cfg)

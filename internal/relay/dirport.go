@@ -32,7 +32,7 @@ func (l dirListener) Accept() (net.Conn, error) {
 			tcp.Close()
 			continue
 		}
-		c := &counted{TCPConn: tcp, ticket: ticket{gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}}
+		c := &gatedConn{TCPConn: tcp, ticket: ticket{gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}}
 		return l.r.limits.limit(&dirConn{c, &l.r.stats}), nil
 	}
 }

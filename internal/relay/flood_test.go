@@ -93,7 +93,7 @@ func TestOnionskinFlood(t *testing.T) {
 		t.Error("all or nothing")
 	}
 	var told refused
-	v.tell(&told)
+	v.warnOfRefused(&told)
 	if log := v.log.String(); !strings.Contains(log, "overload or attack") || !strings.Contains(log, "onionskins=") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}

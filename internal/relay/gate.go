@@ -201,37 +201,37 @@ func (t *ticket) leave() {
 	})
 }
 
-// counted is a link's connection, which leaves the gate when it is closed.
-type counted struct {
+// gatedConn is a link's connection, which leaves the gate when it is closed.
+type gatedConn struct {
 	*net.TCPConn
 	ticket
 	from net.Addr // the client behind it; nil: the address of the socket
 }
 
-func (c *counted) entered() net.Conn { return c.TCPConn }
+func (c *gatedConn) entered() net.Conn { return c.TCPConn }
 
 // RemoteAddr returns the address of the client behind the connection.
-func (c *counted) RemoteAddr() net.Addr {
+func (c *gatedConn) RemoteAddr() net.Addr {
 	if c.from != nil {
 		return c.from
 	}
 	return c.TCPConn.RemoteAddr()
 }
 
-func (c *counted) Close() error {
+func (c *gatedConn) Close() error {
 	c.leave()
 	return c.TCPConn.Close()
 }
 
-// disguised is counted for a connection of a transport in this process, which may have no socket.
-type disguised struct {
+// gatedTransportConn is a gatedConn for a connection of a transport in this process, which may have no socket.
+type gatedTransportConn struct {
 	*transport.Conn
 	ticket
 }
 
-func (c *disguised) entered() net.Conn { return c.Conn }
+func (c *gatedTransportConn) entered() net.Conn { return c.Conn }
 
-func (c *disguised) Close() error {
+func (c *gatedTransportConn) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }

@@ -21,7 +21,7 @@ func (r *Relay) follow(ctx context.Context) {
 		changed := r.dirs.Changed()
 		if d := r.dirs.Directory(); d != nil && !d.ValidAfter().Equal(seen) {
 			seen = d.ValidAfter()
-			r.consensus(d)
+			r.useConsensus(d)
 		}
 		select {
 		case <-ctx.Done():
@@ -31,7 +31,7 @@ func (r *Relay) follow(ctx context.Context) {
 	}
 }
 
-func (r *Relay) consensus(d *netdir.Directory) {
+func (r *Relay) useConsensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
 	r.padding.Set(channel.PaddingFrom(d.Param, r.cfg.padMode()))
@@ -79,8 +79,8 @@ func authorityPorts(n *netdir.Network) map[netip.AddrPort]bool {
 	return ports
 }
 
-// inside reports whether a port belongs to the network itself.
-func (r *Relay) inside(a netip.AddrPort) bool {
+// isNetworkPort reports whether a port belongs to the network itself.
+func (r *Relay) isNetworkPort(a netip.AddrPort) bool {
 	ports := r.ports.Load()
 	return ports != nil && (*ports)[a]
 }
@@ -140,7 +140,7 @@ func (r *Relay) housekeep(ctx context.Context) {
 				}
 				r.channels.Reap()
 				r.dos.forget()
-				r.tell(&told)
+				r.warnOfRefused(&told)
 			}
 		case now := <-keys.C:
 			r.renewKeys(now)
@@ -155,8 +155,8 @@ func (r *Relay) housekeep(ctx context.Context) {
 // refused counts the requests that a relay refused in its own defence.
 type refused struct{ onionskins, connections, halfOpen, circuits, directory uint64 }
 
-// tell logs what was refused since the last call, if anything was.
-func (r *Relay) tell(last *refused) {
+// warnOfRefused logs what was refused since the last call, if anything was.
+func (r *Relay) warnOfRefused(last *refused) {
 	now := refused{r.stats.Circuit.OnionskinsDropped.Load(), r.stats.ConnsRefused.Load(), r.gate.cutOff.Load(), r.stats.CircuitsRefused.Load(), 0}
 	if r.cache != nil {
 		served := r.cache.server.Stats()

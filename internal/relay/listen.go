@@ -75,7 +75,7 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	tuneLink(conn)
 	from := netaddr.Of(conn.RemoteAddr())
-	r.shake(ctx, &counted{TCPConn: conn, ticket: ticket{gate: r.gate, closed: func() { r.dos.disconnect(from) }}})
+	r.shake(ctx, &gatedConn{TCPConn: conn, ticket: ticket{gate: r.gate, closed: func() { r.dos.disconnect(from) }}})
 }
 
 // shake does the link handshake of a connection that the gate has admitted.
@@ -104,7 +104,7 @@ func (r *Relay) shake(ctx context.Context, c guest) {
 const maxStrangerCircs = 4096
 
 // accept handles the request of a client or another relay to create a circuit.
-func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
+func (r *Relay) accept(c *channel.CircuitEnd, cmd cell.Command, body []byte) {
 	if r.draining.Load() || r.resting.Load() {
 		c.Destroy(cell.DestroyHibernating)
 		return

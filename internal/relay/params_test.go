@@ -100,7 +100,7 @@ func TestExtremeParams(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.cache.docs.SetConsensus(served)
-		v.consensus(d)
+		v.useConsensus(d)
 		return d
 	}
 	// begin makes a circuit, and has directory and exit streams opened and lookups begun on

@@ -226,7 +226,7 @@ func (r *Relay) wire() (err error) {
 		dir, keeper = r.cache.server, r.cache
 	}
 	r.origin = r.judgeOrigin
-	r.exit, err = exit.New(r.cfg.Exit, dir, exit.Options{Log: r.log, Now: time.Now, Sockets: int(min(sockets, 1<<20)), Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
+	r.exit, err = exit.New(r.cfg.Exit, dir, exit.Options{Log: r.log, Now: time.Now, Sockets: int(min(sockets, 1<<20)), Own: r.cfg.Addresses(), Inside: r.isNetworkPort, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	if !known {
 		closed = r.gate.leaveStranger
 	}
-	d := net.Dialer{LocalAddr: r.from(addr.Addr()), Control: outbound.Late}
+	d := net.Dialer{LocalAddr: r.sourceFor(addr.Addr()), Control: outbound.Late}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
 	r.gate.leaveDial(addr, known)
 	if err != nil {
@@ -310,26 +310,26 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 		return nil, err
 	}
 	tuneLink(conn.(*net.TCPConn))
-	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), ticket: ticket{gate: r.gate, closed: closed}}), nil
+	return r.limits.limit(&gatedConn{TCPConn: conn.(*net.TCPConn), ticket: ticket{gate: r.gate, closed: closed}}), nil
 }
 
-// from returns the source address of a connection to a peer: the one that the operator wants,
+// sourceFor returns the source address of a connection to a peer: the one that the operator wants,
 // or else one that the relay listens at; nil leaves the choice to the system.
-func (r *Relay) from(to netip.Addr) net.Addr {
+func (r *Relay) sourceFor(to netip.Addr) net.Addr {
 	if a := outbound.Local(r.cfg.Outbound.OR, to); a != nil {
 		return a
 	}
-	if a := source(r.cfg.Listen, to); a.IsValid() {
+	if a := listenAddrFor(r.cfg.Listen, to); a.IsValid() {
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
 	}
 	return nil
 }
 
-// source picks the local address of a connection to a peer: the first of a
+// listenAddrFor picks the local address of a connection to a peer: the first of a
 // relay's listening addresses that can reach it. The zero Addr leaves the choice
 // to the system. An address on loopback, behind a transport or a forwarder,
 // cannot reach other machines.
-func source(listen []netip.AddrPort, to netip.Addr) netip.Addr {
+func listenAddrFor(listen []netip.AddrPort, to netip.Addr) netip.Addr {
 	for _, l := range listen {
 		a := l.Addr().Unmap()
 		near := a.IsLoopback() || a.IsLinkLocalUnicast()

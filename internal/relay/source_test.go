@@ -32,7 +32,7 @@ func TestSource(t *testing.T) {
 		if x.from != "" {
 			want = netip.MustParseAddr(x.from)
 		}
-		if got := source(listen, netip.MustParseAddr(x.to)); got != want {
+		if got := listenAddrFor(listen, netip.MustParseAddr(x.to)); got != want {
 			t.Errorf("from %v to %s: %v, want %v", x.listen, x.to, got, want)
 		}
 	}

@@ -219,7 +219,7 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	conn.SetDeadline(time.Time{})
 	from := peer.User.Addr()
-	c := &counted{TCPConn: conn, ticket: ticket{gate: r.gate}, from: transport.Unknown}
+	c := &gatedConn{TCPConn: conn, ticket: ticket{gate: r.gate}, from: transport.Unknown}
 	if from.IsValid() {
 		if !r.dos.connect(from) {
 			r.stats.ConnsRefused.Add(1)

@@ -65,7 +65,7 @@ type Options struct {
 	// Queues bounds the queues of the relay; nil: the default.
 	Queues *circuit.QueueLimits
 	// Accepted is called with every circuit that a peer opens, before the engine does.
-	Accepted func(*channel.Circ)
+	Accepted func(*channel.CircuitEnd)
 	// Onionskin is called before each handshake that a worker does.
 	Onionskin func()
 }
@@ -132,7 +132,7 @@ func New(t testing.TB, o Options) *Relay {
 		PQ:           pq,
 		Stats:        r.Circuits,
 	})
-	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p []byte) {
+	cfg.Accept = func(c *channel.CircuitEnd, cmd cell.Command, p []byte) {
 		if o.Accepted != nil {
 			o.Accepted(c)
 		}

@@ -175,7 +175,7 @@ func join(ctx context.Context, client, service *circuit.Circuit, params *flow.Pa
 	if err != nil {
 		return nil, err
 	}
-	terms := circuit.Virtual{Flow: params, Path: flow.PathOnion, SendmeInc: params.SendmeInc, CGO: true}
+	terms := circuit.VirtualHop{Flow: params, Path: flow.PathOnion, SendmeInc: params.SendmeInc, CGO: true}
 	joined := make(chan *circuit.Hop, 1)
 	point.Handle(cell.RelayRendezvous2, func(m cell.RelayMsg) error {
 		v := terms
@@ -183,7 +183,7 @@ func join(ctx context.Context, client, service *circuit.Circuit, params *flow.Pa
 		if v.Keys, err = mine.Finish(m.Data); err != nil {
 			return err
 		}
-		hop, err := client.AddVirtual(v)
+		hop, err := client.AddVirtualHop(v)
 		if err == nil {
 			joined <- hop
 		}
@@ -191,7 +191,7 @@ func join(ctx context.Context, client, service *circuit.Circuit, params *flow.Pa
 	})
 	at, v := service.Last(), terms
 	v.Keys, v.Service, v.Streams = keys, true, fountain{}
-	if _, err := service.AddVirtual(v); err != nil {
+	if _, err := service.AddVirtualHop(v); err != nil {
 		return nil, err
 	}
 	msg := cell.Rendezvous1{Cookie: cookie, Handshake: reply}

@@ -108,7 +108,7 @@ func (f *farRelay) expect(p *path) []byte {
 }
 
 // accept answers a CREATE2.
-func (f *farRelay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
+func (f *farRelay) accept(c *channel.CircuitEnd, cmd cell.Command, body []byte) {
 	p, err := f.find(cmd, body)
 	if err != nil {
 		c.Destroy(cell.DestroyProtocol)

@@ -37,7 +37,7 @@ const round = 31
 type pathEnd struct {
 	path *path
 	far  bool
-	circ *channel.Circ
+	circ *channel.CircuitEnd
 	got  atomic.Int64 // cells that have come
 	// arrived, if not nil, hears of cells that come, and is given them: for small requests.
 	arrived atomic.Pointer[func(e *pathEnd, cells []byte)]

@@ -15,36 +15,36 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// Circ is an open circuit with the decisions about it.
-type Circ struct {
+// OpenCircuit is an open circuit with the decisions about it.
+type OpenCircuit struct {
 	*circuit.Circuit
 	id     uint64
 	client *Client
 	path   *path.Path
 	took   []time.Duration // until each hop was built
-	legs   []*Circ         // further legs of a conflux set
+	legs   []*OpenCircuit  // further legs of a conflux set
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
 }
 
-// Exit implements pool.Circuit.
-func (c *Circ) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
+// Exit implements pool.PooledCircuit.
+func (c *OpenCircuit) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
 
-// Allows implements pool.Circuit.
-func (c *Circ) Allows(dest path.Dest) bool {
+// Allows implements pool.PooledCircuit.
+func (c *OpenCircuit) Allows(dest path.Dest) bool {
 	r := c.path.Exit().Relay
 	return !r.IsZero() && path.Allows(r, dest)
 }
 
-// Leads implements pool.Circuit.
-func (c *Circ) Leads(hops int, next ident.RSAID) bool {
+// Leads implements pool.PooledCircuit.
+func (c *OpenCircuit) Leads(hops int, next ident.RSAID) bool {
 	h := c.path.Hops
 	n := len(h)
 	return n == hops && n > 1 && (next.IsZero() || h[n-1].Target.RSA != next && h[n-2].Target.RSA != next)
 }
 
-// Stable implements pool.Circuit.
-func (c *Circ) Stable() bool {
+// Stable implements pool.PooledCircuit.
+func (c *OpenCircuit) Stable() bool {
 	for i, h := range c.path.Hops {
 		if i == 0 && c.client.bridge != nil {
 			continue // there is no other choice
@@ -56,10 +56,10 @@ func (c *Circ) Stable() bool {
 	return true
 }
 
-// Close implements pool.Circuit. The exit may end the other legs of a set
+// Close implements pool.PooledCircuit. The exit may end the other legs of a set
 // before this end does.
-func (c *Circ) Close() {
-	for _, leg := range append([]*Circ{c}, c.legs...) {
+func (c *OpenCircuit) Close() {
+	for _, leg := range append([]*OpenCircuit{c}, c.legs...) {
 		leg.once.Do(func() { leg.byUs = true })
 	}
 	c.Circuit.Close(cell.DestroyNone, errUnused)
@@ -69,7 +69,7 @@ func (c *Circ) Close() {
 var errUnused = fault.Also(fault.New(fault.Closed, "the circuit is not needed any more"), net.ErrClosed)
 
 // ended runs when the circuit has closed.
-func (c *Circ) ended(cause error) {
+func (c *OpenCircuit) ended(cause error) {
 	// An event that ends all legs of a conflux set counts against no guard, nor does an
 	// onion service that needs the circuit no more.
 	c.once.Do(func() {

@@ -34,9 +34,9 @@ type Receiver interface {
 	HandleWritable()
 }
 
-// Circ is one circuit's end on a channel: its identifier, its queue and its
+// CircuitEnd is one circuit's end on a channel: its identifier, its queue and its
 // receiver.
-type Circ struct {
+type CircuitEnd struct {
 	ch *Channel
 	id uint32
 
@@ -61,19 +61,19 @@ type Circ struct {
 const queueBound = 2 * recordCells
 
 // ID returns the circuit identifier on this channel.
-func (c *Circ) ID() uint32 { return c.id }
+func (c *CircuitEnd) ID() uint32 { return c.id }
 
 // Channel returns the channel that the circuit runs on.
-func (c *Circ) Channel() *Channel { return c.ch }
+func (c *CircuitEnd) Channel() *Channel { return c.ch }
 
 // Account returns the account that counts the memory of the circuit.
-func (c *Circ) Account() *account.Account { return c.q.account }
+func (c *CircuitEnd) Account() *account.Account { return c.q.account }
 
 // SetReceiver sets the receiver of the circuit's cells. The opener of the circuit
 // or the accept callback calls it, once.
-func (c *Circ) SetReceiver(r Receiver) { c.recv.Store(&r) }
+func (c *CircuitEnd) SetReceiver(r Receiver) { c.recv.Store(&r) }
 
-func (c *Circ) receiver() Receiver {
+func (c *CircuitEnd) receiver() Receiver {
 	if p := c.recv.Load(); p != nil {
 		return *p
 	}
@@ -81,11 +81,11 @@ func (c *Circ) receiver() Receiver {
 }
 
 // Queued returns the number of cells that wait to be written.
-func (c *Circ) Queued() int { return int(c.queued.Load()) }
+func (c *CircuitEnd) Queued() int { return int(c.queued.Load()) }
 
 // Room returns how many cells an edge may queue now. If it returns zero, the
 // receiver's HandleWritable is called when there is space again.
-func (c *Circ) Room() int {
+func (c *CircuitEnd) Room() int {
 	if n := queueBound - c.Queued(); n > 0 {
 		return n
 	}
@@ -102,7 +102,7 @@ func (c *Circ) Room() int {
 // each. It does not block and has no bound of its own: edges call Room first, and
 // a relay watches Queued. Another goroutine writes the cells; a caller without
 // locks should use Enqueue, which is faster.
-func (c *Circ) Send(cells []byte) error {
+func (c *CircuitEnd) Send(cells []byte) error {
 	claimed, err := c.EnqueueSoon(cells)
 	if claimed {
 		c.ch.handOver()
@@ -113,7 +113,7 @@ func (c *Circ) Send(cells []byte) error {
 // EnqueueSoon is Enqueue, except that it claims nothing while the channel's reader
 // is handing out cells: the reader then writes the cells at the end of its batch,
 // together with others.
-func (c *Circ) EnqueueSoon(cells []byte) (claimed bool, err error) {
+func (c *CircuitEnd) EnqueueSoon(cells []byte) (claimed bool, err error) {
 	return c.enqueue(cells, true)
 }
 
@@ -121,11 +121,11 @@ func (c *Circ) EnqueueSoon(cells []byte) (claimed bool, err error) {
 // writing. If claimed is true, the caller must call the channel's Flush, or
 // FlushLater of another channel with this one, at a time when it holds no lock
 // that the circuit's receiver takes.
-func (c *Circ) Enqueue(cells []byte) (claimed bool, err error) {
+func (c *CircuitEnd) Enqueue(cells []byte) (claimed bool, err error) {
 	return c.enqueue(cells, false)
 }
 
-func (c *Circ) enqueue(cells []byte, soon bool) (claimed bool, err error) {
+func (c *CircuitEnd) enqueue(cells []byte, soon bool) (claimed bool, err error) {
 	for i := 0; i < len(cells); i += cell.Len {
 		cell.SetCircID(cells[i:], c.id)
 	}
@@ -154,7 +154,7 @@ func (c *Circ) enqueue(cells []byte, soon bool) (claimed bool, err error) {
 // SendControl sends one cell with the given command and payload, such as CREATE2;
 // the payload is padded with zeros. The caller must hold no lock that the
 // circuit's receiver takes.
-func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
+func (c *CircuitEnd) SendControl(cmd cell.Command, payload []byte) error {
 	var b [cell.Len]byte
 	cell.PutHeader(b[:], c.id, cmd)
 	if copy(cell.Payload(b[:])[:], payload) < len(payload) {
@@ -169,7 +169,7 @@ func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 
 // SendLong sends a variable-length cell before all queued cells: one that opens a
 // circuit, or the answer to one.
-func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
+func (c *CircuitEnd) SendLong(cmd cell.Command, body []byte) error {
 	if len(body) > cell.MaxLong {
 		return fault.New(fault.Local, "send %v: a body of %d bytes is too long", cmd, len(body))
 	}
@@ -187,10 +187,10 @@ func errDetached() error {
 
 // Destroy sends DESTROY with the reason, drops the queued cells, and forgets the
 // circuit. It does not call the receiver. Further calls do nothing.
-func (c *Circ) Destroy(reason cell.DestroyReason) { c.destroy(reason) }
+func (c *CircuitEnd) Destroy(reason cell.DestroyReason) { c.destroy(reason) }
 
 // destroy is Destroy. It reports whether the circuit was still on the channel.
-func (c *Circ) destroy(reason cell.DestroyReason) bool {
+func (c *CircuitEnd) destroy(reason cell.DestroyReason) bool {
 	if !c.detach() {
 		return false
 	}
@@ -210,13 +210,13 @@ func (e *DestroyedError) Error() string {
 }
 
 // fail closes the circuit after a panic in its receiver's code.
-func (c *Circ) fail(cause error) {
+func (c *CircuitEnd) fail(cause error) {
 	c.end(cell.DestroyInternal, cause)
 }
 
 // end destroys the circuit and tells its receiver. Open sets that under the lock that destroy
 // takes, so it is there afterwards.
-func (c *Circ) end(reason cell.DestroyReason, cause error) {
+func (c *CircuitEnd) end(reason cell.DestroyReason, cause error) {
 	if !c.destroy(reason) {
 		return
 	}
@@ -227,7 +227,7 @@ func (c *Circ) end(reason cell.DestroyReason, cause error) {
 
 // detach removes the circuit from the channel. It reports whether the circuit was
 // there.
-func (c *Circ) detach() bool {
+func (c *CircuitEnd) detach() bool {
 	ch := c.ch
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
