@@ -270,7 +270,7 @@ func (h *Hop) credited() {
 
 // useCredit wakes the first streams that wait, if there is any credit. Else a tenth of a
 // usual window could lie unused until the next SENDME: 10 ms where relays send as C tor's do
-// with KIST.
+// with KIST. To send at steps of 3, 5 or 10 ms instead was slower.
 func (c *Circuit) useCredit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

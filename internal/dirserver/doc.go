@@ -111,7 +111,9 @@ func encode(b []byte, enc string, hour bool) ([]byte, error) {
 const bestFrom = 1 << 20
 
 // zstdLevel returns how hard to compress. A consensus of 9,000 relays (3.27 MB) takes 851 kB and 14 ms of a processor by default, and
-// 817 kB and 150 ms with the best level.
+// 817 kB and 150 ms with the best level. No setting of klauspost/compress makes it smaller: a larger window and entropy coding of
+// all literals change nothing. The C library makes 774 kB, because it weighs all ways to write a piece; no encoder in Go does.
+// 468 kB of a consensus are digests.
 func zstdLevel(size int, hour bool) zstd.EncoderLevel {
 	if hour && size >= bestFrom {
 		return zstd.SpeedBestCompression

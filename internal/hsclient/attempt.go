@@ -86,7 +86,9 @@ func (a *attempt) begin(ctx context.Context, p *netdoc.HSIntroPoint) {
 	}
 }
 
-// reachIntroduction builds a circuit to an introduction point.
+// reachIntroduction builds a circuit to an introduction point. None is made ahead: the service chooses the last
+// relay. If that is its own, it could tell by the times that streams of different isolation keys are one
+// client's.
 func (a *attempt) reachIntroduction(ctx context.Context, p *netdoc.HSIntroPoint) error {
 	circ, err := a.c.reachIntroduction(ctx, a.race.history, p)
 	if err == nil { // else an interface that may hold a nil pointer

@@ -11,6 +11,8 @@ import (
 
 // AtRest is a relay of which nobody asks anything.
 type AtRest struct {
+	// RSS counts the pages of the program's file that the kernel has mapped, too: 12 MB, or 18 MB for a file
+	// that the linker has just written and nobody has copied.
 	RSS  int64   // bytes, at the end
 	Peak int64   // bytes, the most so far
 	CPU  float64 // milliseconds of processor time a second

@@ -60,14 +60,17 @@ func sbom(bin, version string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// chive is the module of which devp2p/, a module of the same repository, takes the directory.
-const chive = "github.com/chivenet/chive"
+// own are the modules of which devp2p/, a module of the same repository, takes the directories.
+var own = map[string]string{
+	"github.com/chivenet/chive":          "../",
+	"github.com/chivenet/chive/chivelab": "../chivelab",
+}
 
 // part is a module in a binary as a component.
 func part(m *debug.Module, version string) (component, error) {
-	if m.Path == chive && m.Replace != nil && m.Replace.Path == "../" && m.Replace.Version == "(devel)" && m.Replace.Sum == "" {
+	if dir := own[m.Path]; dir != "" && m.Replace != nil && m.Replace.Path == dir && m.Replace.Version == "(devel)" && m.Replace.Sum == "" {
 		// A directory has no sum. It is of the same commit, so it has the release's version.
-		return module("library", chive, version), nil
+		return module("library", m.Path, version), nil
 	}
 	if m.Replace != nil {
 		m = m.Replace
