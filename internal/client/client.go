@@ -74,7 +74,7 @@ type Client struct {
 
 	// Each of these has a lock of its own.
 	reach    reach
-	circs    openCircs
+	circs    openCircuits
 	conns    openConns
 	times    buildTimes
 	services services

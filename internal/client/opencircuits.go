@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// openCircs has the open circuits.
-type openCircs struct {
+// openCircuits has the open circuits.
+type openCircuits struct {
 	mu   sync.Mutex // guards what follows; innermost
 	byID map[uint64]*OpenCircuit
 }
 
-func (o *openCircs) add(circ *OpenCircuit) {
+func (o *openCircuits) add(circ *OpenCircuit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byID == nil {
@@ -21,21 +21,21 @@ func (o *openCircs) add(circ *OpenCircuit) {
 	o.byID[circ.id] = circ
 }
 
-func (o *openCircs) remove(circ *OpenCircuit) {
+func (o *openCircuits) remove(circ *OpenCircuit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byID, circ.id)
 }
 
 // count returns how many there are.
-func (o *openCircs) count() int64 {
+func (o *openCircuits) count() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return int64(len(o.byID))
 }
 
 // list returns them in any order.
-func (o *openCircs) list() []*OpenCircuit {
+func (o *openCircuits) list() []*OpenCircuit {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Collect(maps.Values(o.byID))
