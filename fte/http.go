@@ -35,7 +35,7 @@ const HTTPHeader = 16 << 10
 // httpQueue holds bytes between a pipe and the next message.
 type httpQueue struct {
 	mem    *account.Account // of a server's queue; the goroutine that takes bytes also releases them
-	mu     sync.Mutex // guards b and closed
+	mu     sync.Mutex       // guards b and closed
 	b      []byte
 	closed bool
 	some   chan struct{} // holds a token when there are bytes, or the end

@@ -35,7 +35,7 @@ type Proxy struct {
 	// Stats, when set, receives the counts.
 	Stats *Stats
 
-	mu    sync.Mutex // guards conns, dialing and abort
+	mu    sync.Mutex            // guards conns, dialing and abort
 	conns map[net.Conn]net.Conn // accepted to dialled, which is nil before
 	wg    sync.WaitGroup
 	// dialing is the context of dials. Drain ends it with abort when Drain's

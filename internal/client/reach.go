@@ -16,8 +16,8 @@ import (
 // connection does not call itself ready.
 type reach struct {
 	mu     sync.Mutex // guards what follows
-	failed int       // links in a row that could not be opened
-	since  time.Time // the first of them
+	failed int        // links in a row that could not be opened
+	since  time.Time  // the first of them
 	last   error
 }
 

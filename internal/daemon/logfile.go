@@ -14,7 +14,7 @@ import (
 type logFile struct {
 	path string
 	mu   sync.Mutex // guards what follows
-	f    *os.File // never nil
+	f    *os.File   // never nil
 }
 
 // openLog returns where the log goes: w, or the file if one is named.

@@ -85,7 +85,7 @@ type queue struct {
 	onDrop func(introduction) // called under the mutex; may be nil
 
 	mu      sync.Mutex // guards lanes, n, sweep and dropped
-	lanes   []*lane // with something in them; greater efforts first, and of these the one whose turn is next
+	lanes   []*lane    // with something in them; greater efforts first, and of these the one whose turn is next
 	n       int
 	sweep   time.Time // when to look again for what has waited for too long
 	dropped uint64    // since the last call of lost

@@ -15,7 +15,7 @@ import (
 // the program.
 type Registry struct {
 	mu      sync.Mutex // guards what follows
-	entries []entry // sorted by family, then by labels
+	entries []entry    // sorted by family, then by labels
 }
 
 // entry is one metric under its name.

@@ -47,7 +47,7 @@ type plugin struct {
 	ctx context.Context // of dials: ends with the plugin
 	wg  sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex             // guards what follows
 	open  map[io.Closer]struct{} // listeners and connections
 	ended bool
 }

@@ -9,7 +9,7 @@ import (
 // lookups are the lookups under way of a DNS port, the oldest first.
 type lookups struct {
 	mu  sync.Mutex // guards what follows
-	all list.List // of *lookup
+	all list.List  // of *lookup
 }
 
 type lookup struct {

@@ -12,7 +12,7 @@ const sparing = time.Minute
 // Seldom lets a line into the log once a minute.
 type Seldom struct {
 	mu   sync.Mutex // guards what follows
-	last time.Time // when it did
+	last time.Time  // when it did
 }
 
 // Now reports whether a line may be logged now, and if so, notes the time.
