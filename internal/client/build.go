@@ -20,9 +20,20 @@ import (
 	"github.com/chivenet/chive/internal/pool"
 )
 
+// A circuit takes these steps:
+//
+//	choose the path, and what protects it     buildCircuit, choosePath
+//	open the link to the guard                openLink
+//	build hop after hop                       buildHops, hopBuilt
+//	await the guard's turn                    awaitTurn
+//	report a failure to guard and estimator   reportFailure            buildoutcome.go
+//	add a second leg, if conflux is possible  addLeg, linkSet          conflux.go
+//
+// All between are an attempt's, a building, which answers to the guard exactly once.
+
 // Build implements pool.Builder.
 func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit, error) {
-	circ, err := c.buildOne(ctx, spec)
+	circ, err := c.buildCircuit(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -31,20 +42,20 @@ func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit,
 		circ.Close()
 		return nil, err
 	}
-	c.first()
+	c.noteFirstCircuit()
 	return with, nil
 }
 
-// first notes that a circuit was built.
-func (c *Client) first() {
+// noteFirstCircuit notes that a circuit was built.
+func (c *Client) noteFirstCircuit() {
 	c.firstOnce.Do(func() {
 		c.bootProgress(100, "ready") // first, because a caller that waited may look at it
 		close(c.firstCirc)
 	})
 }
 
-// buildOne chooses a path and builds one circuit over it.
-func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (circ *OpenCircuit, err error) {
+// buildCircuit chooses a path and builds one circuit over it.
+func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (circ *OpenCircuit, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
@@ -79,7 +90,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (circ *OpenCircui
 
 // choosePath chooses the relays of a circuit.
 func (c *Client) choosePath(d *netdir.Directory, s *path.Spec, now time.Time) (*path.Path, error) {
-	c.need(d, s, now)
+	c.addNeeds(d, s, now)
 	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), s, now)
 	if fault.Is(err, fault.Config) && s.ExitIn.IsZero() { // trying again does not help any stream
 		c.problem(err)
@@ -87,8 +98,8 @@ func (c *Client) choosePath(d *netdir.Directory, s *path.Spec, now time.Time) (*
 	return p, err
 }
 
-// need adds what the configuration demands of every hop or of the exit.
-func (c *Client) need(d *netdir.Directory, s *path.Spec, now time.Time) {
+// addNeeds adds what the configuration demands of every hop or of the exit.
+func (c *Client) addNeeds(d *netdir.Directory, s *path.Spec, now time.Time) {
 	if c.cfg.CGO == On {
 		s.NeedAll = append(s.NeedAll, path.CGO, path.CongestionControl)
 	}
@@ -146,24 +157,31 @@ func (b *building) run(ctx context.Context) (*OpenCircuit, error) {
 	var usage, closing time.Duration
 	b.times.use(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
 	b.usage = max(usage, minUsage)
-	b.timer = time.AfterFunc(b.usage, panics.Contain(b.log, nil, b.late))
+	b.timer = time.AfterFunc(b.usage, panics.Contain(b.log, nil, b.usageTimedOut))
 	defer b.timer.Stop()
 	if b.slow != nil && usage > unlearnedSlow {
-		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.hedge))
+		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.askForAnother))
 		defer hedge.Stop()
 	}
 
-	circ, err := b.hopByHop(ctx, max(closing, minUsage))
+	circ, err := b.buildHops(ctx, max(closing, minUsage))
 	now := time.Now()
 	u := b.path.Guard
 	if err != nil {
-		b.account(ctx, err, now)
+		b.reportFailure(ctx, err, now)
 		return nil, err
 	}
 	if u == nil {
 		return circ, nil
 	}
-	if u.Succeeded(now) == guard.Wait {
+	return b.awaitTurn(ctx, circ, u.Succeeded(now))
+}
+
+// awaitTurn waits until the guard's decision about a circuit is there, and closes the circuit if it is
+// against it.
+func (b *building) awaitTurn(ctx context.Context, circ *OpenCircuit, first guard.Decision) (*OpenCircuit, error) {
+	u := b.path.Guard
+	if first == guard.Wait {
 		if b.slow != nil {
 			b.slow()
 		}
@@ -196,9 +214,9 @@ const unlearnedSlow = 5 * time.Second
 
 var errBuildTimeout = errors.New("the build timeout passed")
 
-// hopByHop opens the channel and builds all hops. Each of the two may take as long as limit:
+// buildHops opens the channel and builds all hops. Each of the two may take as long as limit:
 // what a slow link takes is no time of the circuit.
-func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*OpenCircuit, error) {
+func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCircuit, error) {
 	targets := b.path.Targets()
 	opts := b.hopOptions()
 	ch, err := b.openLink(ctx, targets[0], limit)
@@ -216,7 +234,7 @@ func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*OpenCirc
 			if n == 2 && b.path.Guard != nil {
 				b.path.Guard.Extended()
 			}
-			b.built(n)
+			b.hopBuilt(n)
 		},
 	})
 	if err != nil {

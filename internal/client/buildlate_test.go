@@ -48,7 +48,7 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("%d timeouts are counted, not 1", n)
 	}
-	b.late() // its timer ran out at the same time
+	b.usageTimedOut() // its timer ran out at the same time
 	if n := count(); n != 1 {
 		t.Errorf("%d timeouts are counted, not 1", n)
 	}

@@ -13,8 +13,8 @@ import (
 // What becomes of a circuit under construction, and what the guard and the estimator of build
 // timeouts learn from it.
 
-// built notes that a hop is built.
-func (b *building) built(n int) {
+// hopBuilt notes that a hop is built.
+func (b *building) hopBuilt(n int) {
 	now := time.Now()
 	b.took = append(b.took, now.Sub(b.start))
 	b.mu.Lock()
@@ -24,17 +24,17 @@ func (b *building) built(n int) {
 	b.times.use(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
 }
 
-// late runs when the usage timeout has passed. The circuit goes on, to learn how
+// usageTimedOut runs when the usage timeout has passed. The circuit goes on, to learn how
 // long it takes, and another one may be launched beside it.
-func (b *building) late() {
-	b.overdue()
+func (b *building) usageTimedOut() {
+	b.countTimeout()
 	if b.slow != nil {
 		b.slow()
 	}
 }
 
-// overdue counts the circuit, once, as one that has passed its usage timeout.
-func (b *building) overdue() {
+// countTimeout counts the circuit, once, as one that has passed its usage timeout.
+func (b *building) countTimeout() {
 	b.mu.Lock()
 	was, hops, asked := b.timedOut, b.hops, b.asked
 	b.timedOut = true
@@ -49,8 +49,8 @@ func (b *building) overdue() {
 	})
 }
 
-// hedge asks for another circuit beside this one, which may still be finished.
-func (b *building) hedge() {
+// askForAnother asks for another circuit beside this one, which may still be finished.
+func (b *building) askForAnother() {
 	b.mu.Lock()
 	hops := b.hops
 	b.mu.Unlock()
@@ -65,18 +65,18 @@ func unreachable(err error) bool {
 	return errors.As(err, &c)
 }
 
-// account tells the guard and the estimator why the circuit failed.
-func (b *building) account(ctx context.Context, err error, now time.Time) {
+// reportFailure tells the guard and the estimator why the circuit failed.
+func (b *building) reportFailure(ctx context.Context, err error, now time.Time) {
 	b.mu.Lock()
 	hops := b.hops
 	b.mu.Unlock()
 	timedOut := errors.Is(err, errBuildTimeout)
 	if timedOut {
-		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
+		b.countTimeout() // until times were learned the usage timeout is not shorter, and begins later
 		b.times.use(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
 	if timedOut && hops == 0 {
-		b.stalled(b.ch, b.asked)
+		b.firstHopSilent(b.ch, b.asked)
 	}
 	u := b.path.Guard
 	switch {
@@ -93,12 +93,12 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	}
 }
 
-// stalled notes that the first hop, asked over a link at a time, did not answer. A link is in doubt
+// firstHopSilent notes that the first hop, asked over a link at a time, did not answer. A link is in doubt
 // when that goes on for long. One circuit that is given up earlier says nothing: others, and
 // directory requests, go on over the link, and another one to the same guard would tell who watches
 // that they belong together. But while there is no usable directory, requests for one are all
 // that is asked, and each is given up early.
-func (c *Client) stalled(ch *channel.Channel, asked time.Time) {
+func (c *Client) firstHopSilent(ch *channel.Channel, asked time.Time) {
 	if ch != nil {
 		c.times.use(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
 	}

@@ -272,7 +272,7 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, e
 	circ, err := circuit.Create(ctx, k.c.env, ch, t, o)
 	if err != nil {
 		if errors.Is(err, errBuildTimeout) {
-			k.c.stalled(ch, asked)
+			k.c.firstHopSilent(ch, asked)
 		}
 		return nil, err
 	}

@@ -50,9 +50,9 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit)
 		leg, cancel = context.WithTimeoutCause(ctx, secondLegTimeout, errSecondLeg)
 	}
 	defer cancel()
-	second, err := c.buildOne(leg, s)
+	second, err := c.buildCircuit(leg, s)
 	if err == nil {
-		return c.together(ctx, first, second) // after an error, both are closed
+		return c.linkSet(ctx, first, second) // after an error, both are closed
 	}
 	if c.cfg.Conflux == On {
 		return nil, err
@@ -61,10 +61,10 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit)
 	return first, first.Err()
 }
 
-// together makes one set of two circuits, and returns the one that has its streams. The pool
+// linkSet makes one set of two circuits, and returns the one that has its streams. The pool
 // knows this one only, with one isolation for the set: the other belongs to it, and ends with
 // it or before.
-func (c *Client) together(ctx context.Context, first, second *OpenCircuit) (*OpenCircuit, error) {
+func (c *Client) linkSet(ctx context.Context, first, second *OpenCircuit) (*OpenCircuit, error) {
 	set, err := c.linkLegs(ctx, first, second)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func (s *sets) Build(ctx context.Context, _ pool.Spec) (pool.PooledCircuit, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.c.together(ctx, first, second)
+	return s.c.linkSet(ctx, first, second)
 }
 
 // TestSetHasOneIsolation: a set belongs to one isolation, with all its legs: no other stream

@@ -41,8 +41,8 @@ func (s *Conn) Close() error {
 	return err
 }
 
-// carried lists the open streams, the oldest first.
-func (c *Client) carried() []StreamStatus {
+// streamStatuses lists the open streams, the oldest first.
+func (c *Client) streamStatuses() []StreamStatus {
 	all := c.conns.list()
 	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
 	out := make([]StreamStatus, len(all))

@@ -20,6 +20,19 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
+// A stream takes these steps:
+//
+//	map the name, and ask whether it is permitted   Dial
+//	choose the way: an exit, or an onion service    dialerTo
+//	wait for a directory                            waitPool
+//	take a circuit of the pool                      tryCircuits
+//	begin the stream, and await its answer          dialExit, awaitOpen
+//	believe the answer, or not                      believe.go
+//	judge a failure: is another exit better?        judgeFailure
+//
+// tryCircuits owns the circuit's lease until the stream is open, and gives it back when it is not.
+// To an onion service the steps are those of hsclient; then dialOnion begins the stream (onion.go).
+
 // Request asks for a stream or a lookup.
 type Request struct {
 	Host   string // a name, or an address without brackets
@@ -45,7 +58,7 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	if err := req.Permit.Check(req.Host); err != nil {
 		return nil, err
 	}
-	via, err := c.way(req)
+	via, err := c.dialerTo(req)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +80,9 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	return conn, nil
 }
 
-// way returns what opens a stream to a request's destination: over an exit, or to
+// dialerTo returns what opens a stream to a request's destination: over an exit, or to
 // an onion service. Nothing below .onion takes the first way.
-func (c *Client) way(req Request) (func(ctx context.Context, id uint64) (*Conn, error), error) {
+func (c *Client) dialerTo(req Request) (func(ctx context.Context, id uint64) (*Conn, error), error) {
 	if hscrypto.IsAddress(req.Host) {
 		service, err := c.onionAddress(req.Host)
 		if err != nil {
@@ -84,21 +97,21 @@ func (c *Client) way(req Request) (func(ctx context.Context, id uint64) (*Conn, 
 	if err := c.checkCountry(req); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialRetry(ctx, req, dest, id) }, nil
+	return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialExit(ctx, req, dest, id) }, nil
 }
 
-func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
+func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
 	var conn *Conn
 	if isAddr(req.Host) { // the exit was chosen by the plain form
 		req.Host = plainHost(req.Host)
 	}
-	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
+	err := c.tryCircuits(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
 		circ := lease.Circuit.(*OpenCircuit)
 		s, err := stream.Begin(circ.Last(), req.Host, req.Port, req.Family)
 		if err != nil {
 			return err
 		}
-		if err := open(ctx, s, req.Early); err != nil {
+		if err := awaitOpen(ctx, s, req.Early); err != nil {
 			return c.believeEnd(err)
 		}
 		if err := errors.Join(c.believeAddr(s.ExitAddr()), ofFamily(s.ExitAddr(), req.Family)); err != nil {
@@ -111,9 +124,9 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 	return conn, err
 }
 
-// open sends the first bytes, and waits until the stream is open. On an error the
+// awaitOpen sends the first bytes, and waits until the stream is open. On an error the
 // stream is closed.
-func open(ctx context.Context, s *stream.Stream, early []byte) error {
+func awaitOpen(ctx context.Context, s *stream.Stream, early []byte) error {
 	if len(early) > 0 {
 		if err := writeEarly(ctx, s, early); err != nil {
 			_ = s.Close()
@@ -133,9 +146,9 @@ func writeEarly(ctx context.Context, s *stream.Stream, early []byte) error {
 	return err
 }
 
-// retry runs try on one circuit after another, until it works, its error is
+// tryCircuits runs try on one circuit after another, until it works, its error is
 // final, or there were enough tries. On success the lease belongs to try.
-func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try func(context.Context, *pool.Lease) error) error {
+func (c *Client) tryCircuits(ctx context.Context, req Request, dest path.Dest, try func(context.Context, *pool.Lease) error) error {
 	p, err := c.waitPool(ctx)
 	if err != nil {
 		return err
@@ -163,7 +176,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 			}
 			return nil
 		}
-		again := c.judge(lease, circ, err)
+		again := c.judgeFailure(lease, circ, err)
 		lease.Release()
 		if !again || n == streamTries || ctx.Err() != nil {
 			return err
@@ -175,9 +188,9 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 
 var errStreamTimeout = errors.New("the exit did not answer in time")
 
-// judge draws conclusions from a stream that failed, and reports whether
+// judgeFailure draws conclusions from a stream that failed, and reports whether
 // another exit may do better.
-func (c *Client) judge(lease *pool.Lease, circ *OpenCircuit, err error) bool {
+func (c *Client) judgeFailure(lease *pool.Lease, circ *OpenCircuit, err error) bool {
 	u := circ.path.Guard
 	var end *stream.EndError
 	switch {
@@ -197,7 +210,7 @@ func (c *Client) judge(lease *pool.Lease, circ *OpenCircuit, err error) bool {
 		}
 		return !errors.As(err, &end)
 	case errors.As(err, &end):
-		answered(u, end.Reason)
+		tellGuardOfEnd(u, end.Reason)
 		if end.Reason == cell.EndTorProtocol {
 			lease.Retire()
 		}
@@ -221,10 +234,10 @@ func (c *Client) judge(lease *pool.Lease, circ *OpenCircuit, err error) bool {
 	return false
 }
 
-// answered tells the guard what an END says about it. A cell that was tampered with on
+// tellGuardOfEnd tells the guard what an END says about it. A cell that was tampered with on
 // its way makes an exit complain of the protocol or end the circuit; an internal error may
 // have any cause.
-func answered(u *guard.Use, r cell.EndReason) {
+func tellGuardOfEnd(u *guard.Use, r cell.EndReason) {
 	switch {
 	case u == nil, r == cell.EndInternal:
 	case r == cell.EndTorProtocol, r == cell.EndDestroy:
@@ -333,7 +346,7 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 		return nil, err
 	}
 	var out []stream.Answer
-	err := c.retry(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
+	err := c.tryCircuits(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
 		var err error
 		if out, err = stream.Resolve(ctx, lease.Circuit.(*OpenCircuit).Last(), req.Host); err != nil {
 			return err

@@ -192,7 +192,7 @@ func (c *Client) Status() Status {
 		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),
 	}
 	s.Open = c.circuits()
-	s.Carried = c.carried()
+	s.Carried = c.streamStatuses()
 	s.Read, s.Written = c.bytes()
 	s.Bridges = c.bridge.status()
 	if d := c.dirs.Directory(); d != nil {

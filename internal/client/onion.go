@@ -231,7 +231,7 @@ func (c *Client) openOnion(ctx context.Context, lease *hsclient.Lease, req Reque
 	if err != nil {
 		return nil, err
 	}
-	return s, open(ctx, s, req.Early)
+	return s, awaitOpen(ctx, s, req.Early)
 }
 
 var errOnionTimeout = fault.New(fault.Timeout, "the onion service did not open the stream in time")

@@ -85,12 +85,12 @@ func (s serviceNetwork) Directory() (*netdir.Directory, <-chan struct{}) {
 // never sees it.
 func (s serviceNetwork) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
 	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*OpenCircuit, error) {
-		return s.c.buildOne(ctx, pool.Spec{Spec: spec})
+		return s.c.buildCircuit(ctx, pool.Spec{Spec: spec})
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	s.c.first()
+	s.c.noteFirstCircuit()
 	return circ.Circuit, circ.id, nil
 }
 

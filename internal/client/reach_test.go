@@ -105,7 +105,7 @@ func TestProxyIsNoGuard(t *testing.T) {
 			if _, err = client.link(ctx, p.Targets()[0]); err == nil {
 				t.Fatal("a link")
 			}
-			b.account(t.Context(), err, time.Now())
+			b.reportFailure(t.Context(), err, time.Now())
 			if down() != c.blames {
 				t.Errorf("a circuit blames the guard: %v, %v", !c.blames, err)
 			}

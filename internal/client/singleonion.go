@@ -98,7 +98,7 @@ func (s singleServiceNetwork) reach(ctx context.Context, t linkspec.Target, spec
 		return nil, 0, err
 	}
 	s.c.log.Debug("a relay cannot be reached in one hop; three are tried", "relay", t.RSA, "err", err)
-	two, err := s.c.buildOne(ctx, pool.Spec{Spec: path.Spec{Hops: path.DefaultHops - 1, Next: t.RSA}})
+	two, err := s.c.buildCircuit(ctx, pool.Spec{Spec: path.Spec{Hops: path.DefaultHops - 1, Next: t.RSA}})
 	if err != nil {
 		return nil, 0, err
 	}

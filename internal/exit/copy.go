@@ -14,8 +14,8 @@ import (
 // circuit closed.
 const flushTime = 10 * time.Second
 
-// joined is a stream that bytes are moved for.
-type joined struct {
+// joinedStream is a stream that bytes are moved for.
+type joinedStream struct {
 	e    *Exit
 	s    *stream.Stream
 	j    stream.Joined
@@ -25,7 +25,7 @@ type joined struct {
 // join moves bytes between a stream and a connection, in the background; done is called
 // at the end.
 func (e *Exit) join(s *stream.Stream, conn net.Conn, done func()) {
-	t := &joined{e: e, s: s, done: done}
+	t := &joinedStream{e: e, s: s, done: done}
 	if e.joinTo(t, conn) {
 		t.cut()
 	}
@@ -33,7 +33,7 @@ func (e *Exit) join(s *stream.Stream, conn net.Conn, done func()) {
 
 // joinTo notes that t must be cut when the exit closes, or reports that the exit is closed
 // already.
-func (e *Exit) joinTo(t *joined, conn net.Conn) (closed bool) {
+func (e *Exit) joinTo(t *joinedStream, conn net.Conn) (closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.j = t.s.JoinTarget(conn, &e.terms, t)
@@ -41,19 +41,19 @@ func (e *Exit) joinTo(t *joined, conn net.Conn) (closed bool) {
 	return e.closed
 }
 
-func (t *joined) cut() {
+func (t *joinedStream) cut() {
 	_ = t.s.CloseReason(cell.EndMisc) // an error says that the circuit is closed
 	t.j.Cut()
 }
 
-// Done implements stream.Ender.
-func (t *joined) Done() {
-	t.e.part(t)
+// Done implements stream.Owner.
+func (t *joinedStream) Done() {
+	t.e.forget(t)
 	_ = t.s.Close()
 	t.done()
 }
 
-func (e *Exit) part(t *joined) {
+func (e *Exit) forget(t *joinedStream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.joined, t)

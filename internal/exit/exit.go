@@ -39,7 +39,7 @@ type Exit struct {
 	asked int // lookups of all circuits in progress
 
 	closed bool
-	joined map[*joined]struct{}
+	joined map[*joinedStream]struct{}
 	terms  stream.Terms // of all of them
 }
 
@@ -69,7 +69,7 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
-	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circuitUse{}, joined: map[*joined]struct{}{}}
+	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circuitUse{}, joined: map[*joinedStream]struct{}{}}
 	e.terms = stream.Terms{Reason: endReason, Flush: func() time.Duration { return e.flush }, Up: &opts.Stats.BytesIn, Down: &opts.Stats.BytesOut, Log: opts.Log}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (e *Exit) Close() {
 	e.wg.Wait()
 }
 
-func (e *Exit) close() []*joined {
+func (e *Exit) close() []*joinedStream {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true

@@ -30,13 +30,13 @@ type waiting struct {
 func newBacklog() backlog { return backlog{ready: make(chan struct{}, 1)} }
 
 // full reports whether there is no room for a stream of a circuit.
-func (b *backlog) full(r *rendezvous) bool {
+func (b *backlog) full(r *clientCircuit) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.fullLocked(r)
 }
 
-func (b *backlog) fullLocked(r *rendezvous) bool {
+func (b *backlog) fullLocked(r *clientCircuit) bool {
 	mine := 0
 	for _, w := range b.waiting {
 		if w.r == r {

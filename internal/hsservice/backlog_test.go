@@ -16,7 +16,7 @@ func TestBacklog(t *testing.T) {
 	b := newBacklog()
 	all := make([]*Conn, maxBacklog+1)
 	for i := range all {
-		all[i] = &Conn{port: uint16(i), r: new(rendezvous)}
+		all[i] = &Conn{port: uint16(i), r: new(clientCircuit)}
 		if got := b.add(waits(all[i])); got != (i < maxBacklog) || b.full(nil) != (i >= maxBacklog-1) {
 			t.Fatalf("stream %d is taken in: %t, and it is full: %t", i, got, b.full(nil))
 		}
@@ -37,7 +37,7 @@ func TestBacklog(t *testing.T) {
 func TestBacklogOfOneClient(t *testing.T) {
 	b := newBacklog()
 	fill := func() (n int) {
-		for r := new(rendezvous); b.add(waits(&Conn{r: r})); n++ {
+		for r := new(clientCircuit); b.add(waits(&Conn{r: r})); n++ {
 		}
 		return n
 	}
@@ -45,7 +45,7 @@ func TestBacklogOfOneClient(t *testing.T) {
 	if first < maxBacklog/8 || first > maxBacklog/4 || second > first || second < maxBacklog/16 {
 		t.Errorf("the first client has %d of %d places, and the second %d", first, maxBacklog, second)
 	}
-	honest := new(rendezvous)
+	honest := new(clientCircuit)
 	if b.full(honest) || !b.add(waits(&Conn{r: honest})) {
 		t.Error("there is no place for one stream of another client")
 	}

@@ -36,7 +36,7 @@ func TestAnotherWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.meet(t.Context(), m); err == nil {
+		if err := s.rendezvous(t.Context(), m); err == nil {
 			t.Error("a circuit from nowhere")
 		}
 		if len(calls) != rendTries {

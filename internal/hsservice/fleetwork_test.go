@@ -37,7 +37,7 @@ func (h *shelf) works(t *testing.T, k *Key) (all []*netdoc.HSPoW) {
 
 // demand has a host suggest an effort, soon.
 func demand(s *Service, effort uint32) {
-	s.work.came(effort)
+	s.work.noteEffort(effort)
 	s.work.mu.Lock()
 	defer s.work.mu.Unlock()
 	s.work.control.Served(true)

@@ -56,7 +56,7 @@ func TestSilentRendezvousPoints(t *testing.T) {
 			a := ask()
 			a.cookie = cookie
 			cookie++
-			return s.take(introduction{p: p, body: a.message(t, p)})
+			return s.openOne(introduction{p: p, body: a.message(t, p)})
 		}
 		for range maxRendezvous {
 			if err := introduce(); err != nil {
@@ -78,7 +78,7 @@ func TestSilentRendezvousPoints(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if n := len(s.meeting); n != maxRendezvous {
+		if n := len(s.pending); n != maxRendezvous {
 			t.Errorf("%d are under way", n)
 		}
 	})
@@ -129,7 +129,7 @@ func TestTargetWarningsWithoutAddress(t *testing.T) {
 // while the target takes its time, does not get all the streams of a service.
 func TestOneClientLeavesRoom(t *testing.T) {
 	s, _ := hosted(t, nowhere{})
-	hostile, honest := new(rendezvous), new(rendezvous)
+	hostile, honest := new(clientCircuit), new(clientCircuit)
 	for range maxOpen {
 		if s.room(hostile) {
 			s.newConn(nil, hostile, 80) // END from the client does not close it
@@ -145,7 +145,7 @@ func TestOneClientLeavesRoom(t *testing.T) {
 		s.newConn(nil, honest, 80)
 	}
 	for range maxOpen {
-		for r := new(rendezvous); s.room(r); {
+		for r := new(clientCircuit); s.room(r); {
 			s.newConn(nil, r, 80)
 		}
 	}
@@ -162,10 +162,10 @@ func TestTooManyStreamsCloseTheCircuit(t *testing.T) {
 	if err := s.Reload(Live{MaxStreams: most, CloseCircuit: true}); err != nil {
 		t.Fatal(err)
 	}
-	r := new(rendezvous)
+	r := new(clientCircuit)
 	h := new(circuit.Hop) // of no circuit
 	s.mu.Lock()
-	s.rends[h.Circuit()] = r
+	s.clients[h.Circuit()] = r
 	s.mu.Unlock()
 	for range most {
 		s.newConn(nil, r, 80)
@@ -176,5 +176,5 @@ func TestTooManyStreamsCloseTheCircuit(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.rends, h.Circuit()) // which is none that can be closed
+	delete(s.clients, h.Circuit()) // which is none that can be closed
 }

@@ -69,7 +69,7 @@ func (s *Service) tendBackends(d *netdir.Directory, now time.Time) (wait time.Du
 		for _, e := range b.Backends {
 			slots <- struct{}{}
 			wg.Go(func() {
-				defer panics.Recover(s.log, s.failed)
+				defer panics.Recover(s.log, s.noteProblem)
 				defer func() { <-slots }()
 				s.askBackend(d, e)
 			})
@@ -94,7 +94,7 @@ func (s *Service) askBackend(d *netdir.Directory, e *hsfleet.Backend) {
 	t := d.HSTimes(s.cfg.Network.Testing())
 	blinded, err := hscrypto.Blind(e.ID, t.Period)
 	if err != nil {
-		s.failed(err)
+		s.noteProblem(err)
 		return
 	}
 	replicas, _, spread := d.HSSpread()
@@ -106,7 +106,7 @@ func (s *Service) askBackend(d *netdir.Directory, e *hsfleet.Backend) {
 	}
 	if err != nil {
 		s.log.Debug("a backend's descriptor", "err", err)
-		s.failed(fault.New(fault.KindOf(err), "onion service: a backend's descriptor: %w", err))
+		s.noteProblem(fault.New(fault.KindOf(err), "onion service: a backend's descriptor: %w", err))
 	}
 	now := time.Now()
 	s.mu.Lock()

@@ -148,8 +148,8 @@ type Service struct {
 	masters   [][32]byte // secrets of the masters, around the period mastersOf
 	mastersOf hscrypto.Period
 	cookies   cookies
-	meeting   []*underWay // rendezvous, the oldest first
-	rends     map[*circuit.Circuit]*rendezvous
+	pending   []*pendingRend // rendezvous, the oldest first
+	clients   map[*circuit.Circuit]*clientCircuit
 	warned    map[uint16]time.Time // by port: when the last warning about its target was
 	toldDrops time.Time            // when the last warning about dropped introductions was
 	inc       int                  // the SENDME increment that the descriptors tell, of all points; zero: no congestion control
@@ -178,7 +178,7 @@ func New(cfg Config) (*Service, error) {
 		waiting: queue{most: maxWaiting, ready: make(chan struct{}, 1)},
 		opening: rate.NewLimiter(openRate, openBurst),
 		backlog: newBacklog(),
-		rends:   map[*circuit.Circuit]*rendezvous{},
+		clients: map[*circuit.Circuit]*clientCircuit{},
 		warned:  map[uint16]time.Time{},
 	}
 	s.waiting.counts = &s.counts
@@ -211,7 +211,7 @@ func New(cfg Config) (*Service, error) {
 	s.opening.SetLimit(mayOpen(live.PoW != nil))
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
-	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
+	s.wg.Go(panics.Keep(s.log, s.rest, s.serveIntroductions))
 	return s, nil
 }
 
@@ -270,7 +270,7 @@ func (s *Service) close() (circs []*circuit.Circuit) {
 			circs = append(circs, p.circ)
 		}
 	}
-	for c := range s.rends {
+	for c := range s.clients {
 		circs = append(circs, c)
 	}
 	s.kems.wipe(0)
@@ -295,8 +295,8 @@ func (s *Service) rest() bool {
 	}
 }
 
-// failed notes a problem for WaitPublished.
-func (s *Service) failed(err error) {
+// noteProblem notes a problem for WaitPublished.
+func (s *Service) noteProblem(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problem = err
@@ -341,10 +341,10 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 		wait = s.tendBackends(d, now)
 	} else {
 		s.tendOutdated(d)
-		wait = s.tendPoints(now)
+		wait = s.tendPointsLocked(now)
 	}
 	wait = min(wait, s.work.tend(now), s.tendDescriptors(d, now))
-	s.reapRendezvous(now)
+	s.closeUnusedLocked(now)
 	s.cookies.forget(now)
 	s.warnDropped(now)
 	s.kems.forget(now)

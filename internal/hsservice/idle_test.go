@@ -16,9 +16,9 @@ func TestIdleBound(t *testing.T) {
 	defer s.mu.Unlock()
 	add := func(age time.Duration, streams int64) *circuit.Circuit {
 		c := new(circuit.Circuit)
-		r := &rendezvous{idle: now.Add(-age)}
+		r := &clientCircuit{idle: now.Add(-age)}
 		r.open.Store(streams)
-		s.rends[c] = r
+		s.clients[c] = r
 		return c
 	}
 	for range maxIdle - 1 {
@@ -27,7 +27,7 @@ func TestIdleBound(t *testing.T) {
 	busy := add(time.Hour, 1)
 	oldest := add(time.Minute, 0)
 	s.boundIdleLocked()
-	if s.rends[oldest] == nil || len(s.rends) != maxIdle+1 {
+	if s.clients[oldest] == nil || len(s.clients) != maxIdle+1 {
 		t.Fatal("one was closed although there was room")
 	}
 	// Closing needs a circuit that is one: only the choice is looked at.
@@ -40,7 +40,7 @@ func TestIdleBound(t *testing.T) {
 	}
 	// Where work is suggested, those that have done it are the last.
 	cheap := add(10*time.Second, 0)
-	for c, r := range s.rends {
+	for c, r := range s.clients {
 		if r.effort = 20; c == cheap {
 			r.effort = 19
 		}
@@ -57,5 +57,5 @@ func TestIdleBound(t *testing.T) {
 	if s.work.suggested() != 20 || s.worstIdleLocked(maxIdle) != cheap {
 		t.Errorf("effort %d is suggested, and another one makes room", s.work.suggested())
 	}
-	clear(s.rends) // they are none that can be closed
+	clear(s.clients) // they are none that can be closed
 }

@@ -37,8 +37,8 @@ const (
 	extCC = cell.ExtCCRequest
 )
 
-// meeting is what an introduction asks for.
-type meeting struct {
+// rendRequest is what an introduction asks for.
+type rendRequest struct {
 	cookie     [cell.CookieLen]byte
 	target     linkspec.Target
 	specs      []linkspec.Spec // the target's, as they came
@@ -53,11 +53,11 @@ type meeting struct {
 	epoch      uint64 // of the introduction point
 }
 
-// wish is the place that a meeting needs.
-func (m *meeting) wish(through *point) wish { return wish{through, m.strange, m.effort} }
+// wish is the place that a rendRequest needs.
+func (m *rendRequest) wish(through *point) wish { return wish{through, m.strange, m.effort} }
 
 // open opens an introduction, and checks all of it (rend-spec-v3, PROCESS_INTRO2).
-func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
+func (s *Service) open(p *point, body []byte, now time.Time) (*rendRequest, error) {
 	m, err := cell.ParseIntroduce(body)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &meeting{cookie: in.Cookie, state: st, key: replayKeyOf(m.Encrypted), epoch: p.epoch}
+	out := &rendRequest{cookie: in.Cookie, state: st, key: replayKeyOf(m.Encrypted), epoch: p.epoch}
 	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 		if i := st.Subcredential(); i < len(blinded) {
 			of = blinded[i]
 		}
-		out.effort, err = s.work.prove(in.Exts, &of, now, s.opening)
+		out.effort, err = s.work.effortOf(in.Exts, &of, now, s.opening)
 	}
 	return out, err
 }
@@ -143,13 +143,13 @@ func (s *Service) secrets(p *point) (subcreds [][32]byte, blinded []ident.Ed2551
 }
 
 // isNew refuses an introduction that was there before.
-func (s *Service) isNew(p *point, m *meeting, now time.Time) error {
+func (s *Service) isNew(p *point, m *rendRequest, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isNewLocked(p, m, now)
 }
 
-func (s *Service) isNewLocked(p *point, m *meeting, now time.Time) error {
+func (s *Service) isNewLocked(p *point, m *rendRequest, now time.Time) error {
 	if p.replayed.knows(m.key) {
 		return fault.New(fault.Protocol, "the introduction was there before")
 	}
@@ -162,7 +162,7 @@ func (s *Service) isNewLocked(p *point, m *meeting, now time.Time) error {
 // accept refuses an introduction that was there before, or for which there is no place.
 // It remembers the others, and counts them against their point's life: a flood of others
 // must not wear out one point after the other.
-func (s *Service) accept(p *point, m *meeting, now time.Time) error {
+func (s *Service) accept(p *point, m *rendRequest, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.epoch < s.least {
@@ -171,7 +171,7 @@ func (s *Service) accept(p *point, m *meeting, now time.Time) error {
 	if err := s.isNewLocked(p, m, now); err != nil {
 		return err
 	}
-	if _, wait := s.place(m.wish(p), now); wait > 0 {
+	if _, wait := s.placeLocked(m.wish(p), now); wait > 0 {
 		return errNoPlace
 	}
 	p.replayed.add(m.key)
@@ -209,8 +209,8 @@ func (s *Service) rendezvousPoint(in *cell.IntroducePlaintext) (linkspec.Target,
 	return t, specs, nil
 }
 
-// rendezvous is a circuit that joins a client.
-type rendezvous struct {
+// clientCircuit is a circuit that joins a client.
+type clientCircuit struct {
 	number uint64
 	hop    *circuit.Hop // the virtual one
 	idle   time.Time    // since; zero while there are streams
@@ -220,8 +220,8 @@ type rendezvous struct {
 	epoch  uint64       // of the introduction point
 }
 
-// meet builds a circuit to the rendezvous point and joins the client there.
-func (s *Service) meet(ctx context.Context, m *meeting) error {
+// rendezvous builds a circuit to the rendezvous point and joins the client there.
+func (s *Service) rendezvous(ctx context.Context, m *rendRequest) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout, errRendTimeout)
 	defer cancel()
 	answered := s.answering(m)
@@ -229,7 +229,7 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 	var number uint64
 	var err error
 	for range rendTries {
-		if c, number, err = s.comeTo(ctx, m); err == nil || ctx.Err() != nil {
+		if c, number, err = s.reachRendezvous(ctx, m); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -243,9 +243,9 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 	return nil
 }
 
-// comeTo builds a circuit to the rendezvous point. A try takes its part of the time: if a
+// reachRendezvous builds a circuit to the rendezvous point. A try takes its part of the time: if a
 // relay on the way does not answer, there is some left for another way.
-func (s *Service) comeTo(ctx context.Context, m *meeting) (*circuit.Circuit, uint64, error) {
+func (s *Service) reachRendezvous(ctx context.Context, m *rendRequest) (*circuit.Circuit, uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout/rendTries, errRendTimeout)
 	defer cancel()
 	return s.cfg.Network.To(ctx, m.target, m.specs)
@@ -262,7 +262,7 @@ type handshakeAnswer struct {
 
 // answering makes the answer to the client's handshake while the circuit to the client is
 // built. The channel receives once.
-func (s *Service) answering(m *meeting) <-chan handshakeAnswer {
+func (s *Service) answering(m *rendRequest) <-chan handshakeAnswer {
 	out := make(chan handshakeAnswer, 1)
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { out <- handshakeAnswer{err: err} })
@@ -274,7 +274,7 @@ func (s *Service) answering(m *meeting) <-chan handshakeAnswer {
 
 // join answers the client's handshake. The virtual hop is there before the answer
 // leaves: the client may send at once.
-func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer handshakeAnswer) error {
+func (s *Service) join(c *circuit.Circuit, number uint64, m *rendRequest, answer handshakeAnswer) error {
 	if answer.err != nil {
 		return answer.err
 	}
@@ -291,11 +291,11 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 	if err != nil {
 		return err
 	}
-	r := &rendezvous{number: number, hop: hop, idle: time.Now(), effort: m.effort, epoch: m.epoch}
-	if !s.joined(c, r) {
+	r := &clientCircuit{number: number, hop: hop, idle: time.Now(), effort: m.effort, epoch: m.epoch}
+	if !s.addClient(c, r) {
 		return errClosed
 	}
-	s.follow(c)
+	s.removeClientAtEnd(c)
 	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: answer.reply}
 	body := msg.Append(make([]byte, 0, rendLen))
 	pad := len(body)
@@ -304,31 +304,31 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 	return at.Send(cell.RelayRendezvous1, 0, body)
 }
 
-// joined notes a circuit that joins a client; false if the service is closed, or the client
+// addClient notes a circuit that joins a client; false if the service is closed, or the client
 // may have been removed.
-func (s *Service) joined(c *circuit.Circuit, r *rendezvous) bool {
+func (s *Service) addClient(c *circuit.Circuit, r *clientCircuit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || r.epoch < s.least {
 		return false
 	}
-	s.rends[c] = r
+	s.clients[c] = r
 	s.boundIdleLocked()
 	return true
 }
 
-// follow notes the end of a circuit that joins a client.
-func (s *Service) follow(c *circuit.Circuit) {
+// removeClientAtEnd notes the end of a circuit that joins a client.
+func (s *Service) removeClientAtEnd(c *circuit.Circuit) {
 	c.OnClose(func(error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.rends, c)
+		delete(s.clients, c)
 	})
 }
 
-// reapRendezvous closes circuits that no client uses any more.
-func (s *Service) reapRendezvous(now time.Time) {
-	for c, r := range s.rends {
+// closeUnusedLocked closes circuits that no client uses any more.
+func (s *Service) closeUnusedLocked(now time.Time) {
+	for c, r := range s.clients {
 		switch {
 		case r.open.Load() > 0:
 			r.idle = time.Time{}
@@ -344,7 +344,7 @@ func (s *Service) reapRendezvous(now time.Time) {
 // client little, and a circuit that waits costs memory here and at the relays.
 func (s *Service) boundIdleLocked() {
 	if c := s.worstIdleLocked(maxIdle); c != nil {
-		delete(s.rends, c) // it closes in a moment, and is not chosen twice
+		delete(s.clients, c) // it closes in a moment, and is not chosen twice
 		s.destroy(c)
 	}
 }
@@ -354,13 +354,13 @@ func (s *Service) boundIdleLocked() {
 // to go. A greater effort counts for no more: else clients that do nothing, because nothing
 // is suggested, would make room for an attacker that does a little.
 func (s *Service) worstIdleLocked(most int) (worst *circuit.Circuit) {
-	if len(s.rends) <= most {
+	if len(s.clients) <= most {
 		return nil
 	}
 	n := 0
 	var since time.Time
 	cheap, suggested := false, s.work.suggested()
-	for c, r := range s.rends {
+	for c, r := range s.clients {
 		if r.open.Load() > 0 || r.idle.IsZero() {
 			continue
 		}

@@ -118,7 +118,7 @@ func (a asking) message(t *testing.T, p *point) []byte {
 
 // decrypt opens an introduction and accepts it, as a service does that asks for no proofs
 // of work.
-func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error) {
+func (s *Service) decrypt(p *point, body []byte, now time.Time) (*rendRequest, error) {
 	m, err := s.open(p, body, now)
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func TestIntroductionsAreCounted(t *testing.T) {
 func TestIntroductionFlood(t *testing.T) {
 	s, p := hosted(t, nowhere{})
 	for range 10 * maxWaiting {
-		if err := s.introduced(p, nil, []byte("nonsense")); err != nil {
+		if err := s.queueIntroduce2(p, nil, []byte("nonsense")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,7 +293,7 @@ func TestRendezvousTries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.meet(t.Context(), m); err == nil {
+	if err := s.rendezvous(t.Context(), m); err == nil {
 		t.Error("it worked")
 	}
 	if len(calls) != rendTries {
@@ -336,7 +336,7 @@ func TestCookies(t *testing.T) {
 
 func TestPublishedSaysWhatIsWrong(t *testing.T) {
 	s, _ := hosted(t, nowhere{})
-	s.failed(fault.New(fault.Network, "the sea is rough"))
+	s.noteProblem(fault.New(fault.Network, "the sea is rough"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.WaitPublished(ctx); !fault.Is(err, fault.Closed) || !strings.Contains(err.Error(), "the sea is rough") {

@@ -123,7 +123,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 		f := newFlooder(t, p, pointMeets)
 		for range clients {
 			body, _ := f.introduction()
-			if err := s.introduced(p, nil, body); err != nil {
+			if err := s.queueIntroduce2(p, nil, body); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,7 +184,7 @@ func flood(t *testing.T, through int, kind byte) {
 	}
 	life := points[0].introsLeft
 	send := func(j int, body []byte) {
-		if err := s.introduced(points[j], nil, body); err != nil {
+		if err := s.queueIntroduce2(points[j], nil, body); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -126,21 +126,21 @@ func (s *Service) finished(now time.Time) bool {
 		return true
 	}
 	busy := s.waiting.length() > 0 || s.work.queue.length() > 0
-	for _, u := range s.meeting {
+	for _, u := range s.pending {
 		busy = busy || now.Sub(u.since) < meetTime
 	}
-	s.reapRendezvous(now) // notes which circuits have no streams
-	for c, r := range s.rends {
-		if r.done(now) {
-			delete(s.rends, c) // it is not chosen twice
+	s.closeUnusedLocked(now) // notes which circuits have no streams
+	for c, r := range s.clients {
+		if r.mayClose(now) {
+			delete(s.clients, c) // it is not chosen twice
 			s.destroy(c)
 		}
 	}
-	return !busy && len(s.rends) == 0
+	return !busy && len(s.clients) == 0
 }
 
-// done reports whether the client of a circuit has had time for another stream.
-func (r *rendezvous) done(now time.Time) bool {
+// mayClose reports whether the client of a circuit has had time for another stream.
+func (r *clientCircuit) mayClose(now time.Time) bool {
 	if r.idle.IsZero() {
 		return false
 	}

@@ -76,7 +76,7 @@ func leavers(t *testing.T, h *shelf) (*leaver, *Service) {
 		l.note(c)
 		for _, p := range l.ids {
 			if p.circ == c {
-				go a.lost(p, c, ErrDone) // as its end would
+				go a.pointEnded(p, c, ErrDone) // as its end would
 			}
 		}
 	}
@@ -101,13 +101,13 @@ func (l *leaver) leave(t *testing.T) {
 }
 
 // client notes a client that was met, with so many streams.
-func (l *leaver) client(streams int64, used bool) (*circuit.Circuit, *rendezvous) {
+func (l *leaver) client(streams int64, used bool) (*circuit.Circuit, *clientCircuit) {
 	l.Service.mu.Lock()
 	defer l.Service.mu.Unlock()
-	c, r := new(circuit.Circuit), &rendezvous{idle: time.Now()}
+	c, r := new(circuit.Circuit), &clientCircuit{idle: time.Now()}
 	r.open.Store(streams)
 	r.used.Store(used)
-	l.rends[c] = r
+	l.clients[c] = r
 	return c, r
 }
 
@@ -116,7 +116,7 @@ func (l *leaver) end(b *Service) {
 	l.cancel()
 	<-l.over
 	l.Service.mu.Lock()
-	clear(l.rends)
+	clear(l.clients)
 	l.Service.mu.Unlock()
 	kill(l.Service)
 	kill(b)
@@ -161,7 +161,7 @@ func TestLeave(t *testing.T) {
 			t.Error("a point has closed although clients may have just fetched the old descriptor")
 		}
 		a := ask()
-		if err := l.introduced(l.ids[0], nil, a.message(t, l.ids[0])); err != nil {
+		if err := l.queueIntroduce2(l.ids[0], nil, a.message(t, l.ids[0])); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -208,7 +208,7 @@ func TestLeaveMeets(t *testing.T) {
 			<-l.fleet.gone
 			time.Sleep(settleTime - time.Second)
 			a := ask()
-			if err := l.introduced(l.ids[0], nil, a.message(t, l.ids[0])); err != nil {
+			if err := l.queueIntroduce2(l.ids[0], nil, a.message(t, l.ids[0])); err != nil {
 				t.Fatal(err)
 			}
 			asked := time.Now()
@@ -265,7 +265,7 @@ func TestLeaveHurry(t *testing.T) {
 						l.cancel()
 					} else {
 						l.Service.mu.Lock()
-						clear(l.rends)
+						clear(l.clients)
 						for _, p := range l.ids {
 							p.circ = nil
 						}

@@ -73,13 +73,13 @@ func TestReloadClients(t *testing.T) {
 		}
 		if c.revoke {
 			up(t, s, 2, now)
-			s.tendPoints(now)
+			s.tendPointsLocked(now)
 			if !old.replaced || !slices.Contains(s.points, old) {
 				t.Errorf("%s: replaced %v", name, old.replaced)
 			}
 			old.circ = nil // there is none to close
 			old.outSince = now
-			if s.tendPoints(now); slices.Contains(s.points, old) {
+			if s.tendPointsLocked(now); slices.Contains(s.points, old) {
 				t.Errorf("%s: the old point stays", name)
 			}
 		}
@@ -164,7 +164,7 @@ func TestFewerPoints(t *testing.T) {
 	for i := range byte(5) {
 		up(t, s, i+1, now)
 	}
-	s.tendPoints(now)
+	s.tendPointsLocked(now)
 	if n := s.establishedLocked(); n != DefaultPoints {
 		t.Errorf("%d points are left", n)
 	}
@@ -187,7 +187,7 @@ func TestStatus(t *testing.T) {
 		p.building = true
 		s.points = append(s.points, p)
 		s.mu.Unlock()
-		if err := s.introduced(p, nil, []byte("nonsense")); err != nil {
+		if err := s.queueIntroduce2(p, nil, []byte("nonsense")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -28,7 +28,7 @@ func TestPointLife(t *testing.T) {
 		s, now := quiet(t), time.Now()
 		s.mu.Lock()
 		s.param = c.params.Get
-		s.tendPoints(now)
+		s.tendPointsLocked(now)
 		if len(s.points) != DefaultPoints {
 			t.Fatalf("%s: %d points", name, len(s.points))
 		}

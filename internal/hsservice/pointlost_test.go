@@ -19,7 +19,7 @@ func TestLostBeforeItStood(t *testing.T) {
 	s.mu.Lock()
 	p.building = true
 	s.mu.Unlock()
-	s.stand(p, c)
+	s.pointStands(p, c)
 	r.Clients.WaitEnds()
 	s.mu.Lock()
 	defer s.mu.Unlock()

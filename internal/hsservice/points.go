@@ -117,8 +117,8 @@ func random(n int64) int64 {
 	return v.Int64()
 }
 
-// tendPoints retires old points, and launches those that are missing.
-func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
+// tendPointsLocked retires old points, and launches those that are missing.
+func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 	wait = longest
 	if s.fleet != nil && s.fleet.pointless {
 		return s.shutOutLocked(now)
@@ -164,11 +164,11 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 			return wait
 		}
 		p.inc, p.epoch = s.inc, s.epoch
-		if !s.mayLaunch(now) {
+		if !s.mayLaunchLocked(now) {
 			break
 		}
 		s.points = append(s.points, p)
-		s.launch(p, now)
+		s.launchLocked(p, now)
 	}
 	return wait
 }
@@ -184,9 +184,9 @@ func (s *Service) establishedLocked() int {
 	return n
 }
 
-// mayLaunch counts a launch, if the budget has room for it: all points with their retries may be
+// mayLaunchLocked counts a launch, if the budget has room for it: all points with their retries may be
 // made twice in launchWindow.
-func (s *Service) mayLaunch(now time.Time) bool {
+func (s *Service) mayLaunchLocked(now time.Time) bool {
 	s.launches = slices.DeleteFunc(s.launches, func(t time.Time) bool { return now.Sub(t) >= launchWindow })
 	if n := max(DefaultPoints, s.live.Load().Points); len(s.launches) >= 2*(n+s.extra+pointRetries*n) {
 		return false
@@ -195,8 +195,8 @@ func (s *Service) mayLaunch(now time.Time) bool {
 	return true
 }
 
-// launch begins a circuit to a point.
-func (s *Service) launch(p *point, now time.Time) {
+// launchLocked begins a circuit to a point.
+func (s *Service) launchLocked(p *point, now time.Time) {
 	p.building = true
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
 	for _, o := range s.points {
@@ -208,15 +208,15 @@ func (s *Service) launch(p *point, now time.Time) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
 	p.cancel = cancel
 	s.wg.Go(func() {
-		defer panics.Recover(s.log, func(err error) { s.lost(p, nil, err) })
+		defer panics.Recover(s.log, func(err error) { s.pointEnded(p, nil, err) })
 		defer cancel()
 		c, err := s.establish(ctx, p, again, spec)
 		if err != nil {
 			s.log.Debug("introduction point", "err", err)
-			s.lost(p, nil, err)
+			s.pointEnded(p, nil, err)
 			return
 		}
-		s.stand(p, c)
+		s.pointStands(p, c)
 	})
 }
 
@@ -251,7 +251,7 @@ func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) er
 		return err
 	}
 	// An introduction may be right behind the answer.
-	h.Handle(cell.RelayIntroduce2, func(m cell.RelayMsg) error { return s.introduced(p, c.Account(), m.Data) })
+	h.Handle(cell.RelayIntroduce2, func(m cell.RelayMsg) error { return s.queueIntroduce2(p, c.Account(), m.Data) })
 	if err := h.Send(cell.RelayEstablishIntro, 0, m.Append(nil)); err != nil {
 		want.Cancel()
 		return err
@@ -264,14 +264,14 @@ func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) er
 	return err
 }
 
-// stand takes over a circuit to a point, and follows it. It may have ended already: then the
+// pointStands takes over a circuit to a point, and follows it. It may have ended already: then the
 // point is lost at once.
-func (s *Service) stand(p *point, c *circuit.Circuit) {
+func (s *Service) pointStands(p *point, c *circuit.Circuit) {
 	if !s.isEstablished(p, c) {
 		closeCircuit(c)
 		return
 	}
-	c.OnClose(func(cause error) { s.lost(p, c, cause) })
+	c.OnClose(func(cause error) { s.pointEnded(p, c, cause) })
 }
 
 // isEstablished notes a circuit to a point; false if the point is not needed.
@@ -302,8 +302,8 @@ func (s *Service) isEstablished(p *point, c *circuit.Circuit) bool {
 	return true
 }
 
-// lost notes that the circuit to a point failed or ended; c is nil if it never was.
-func (s *Service) lost(p *point, c *circuit.Circuit, cause error) {
+// pointEnded notes that the circuit to a point failed or ended; c is nil if it never was.
+func (s *Service) pointEnded(p *point, c *circuit.Circuit, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.kick()
@@ -314,9 +314,9 @@ func (s *Service) lost(p *point, c *circuit.Circuit, cause error) {
 	p.circ, p.building = nil, false
 	s.problem = fault.New(fault.KindOf(cause), "introduction point: %w", cause)
 	known := !p.target.RSA.IsZero()
-	if known && !p.replaced && p.retries < pointRetries && !p.renew && now.Before(p.expires) && s.mayLaunch(now) {
+	if known && !p.replaced && p.retries < pointRetries && !p.renew && now.Before(p.expires) && s.mayLaunchLocked(now) {
 		p.retries++
-		s.launch(p, now)
+		s.launchLocked(p, now)
 		return
 	}
 	s.notBefore = now.Add(pointPause)

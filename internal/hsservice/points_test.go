@@ -71,28 +71,28 @@ func TestRotation(t *testing.T) {
 		old := all[0]
 		old.expires = now.Add(24 * time.Hour)
 		s.notBefore = now.Add(1000 * time.Hour) // the test launches by itself
-		s.tendPoints(now)
+		s.tendPointsLocked(now)
 		if old.replaced || len(s.points) != 3 {
 			t.Errorf("%s: a good point is replaced", why)
 		}
 		now = age(old, now)
-		if s.tendPoints(now); old.replaced || !named(s, old) {
+		if s.tendPointsLocked(now); old.replaced || !named(s, old) {
 			t.Errorf("%s: an old point is gone before there is another", why)
 		}
 		up(t, s, 9, now).expires = now.Add(48 * time.Hour)
-		if s.tendPoints(now); !old.replaced || named(s, old) || !slices.Contains(s.points, old) {
+		if s.tendPointsLocked(now); !old.replaced || named(s, old) || !slices.Contains(s.points, old) {
 			t.Errorf("%s: replaced %v, in the descriptor %v, kept %v", why, old.replaced, named(s, old), slices.Contains(s.points, old))
 		}
 		now = now.Add(24 * time.Hour)
-		if s.tendPoints(now); !slices.Contains(s.points, old) {
+		if s.tendPointsLocked(now); !slices.Contains(s.points, old) {
 			t.Errorf("%s: it is gone, and the descriptor names it still", why)
 		}
 		old.outSince = now
-		if s.tendPoints(now.Add(retirement - time.Second)); !slices.Contains(s.points, old) {
+		if s.tendPointsLocked(now.Add(retirement - time.Second)); !slices.Contains(s.points, old) {
 			t.Errorf("%s: it went at once", why)
 		}
 		old.circ = nil // there is none to close
-		if s.tendPoints(now.Add(retirement)); slices.Contains(s.points, old) {
+		if s.tendPointsLocked(now.Add(retirement)); slices.Contains(s.points, old) {
 			t.Errorf("%s: it stays for ever", why)
 		}
 		s.mu.Unlock()
@@ -112,14 +112,14 @@ func TestLaunchBudget(t *testing.T) {
 		s.extra = extraPoints
 		n := 0
 		for range 1000 {
-			if s.mayLaunch(now) {
+			if s.mayLaunchLocked(now) {
 				n++
 			}
 		}
 		if n != want {
 			t.Errorf("%d points: %d launches", points, n)
 		}
-		if now = now.Add(launchWindow); !s.mayLaunch(now) {
+		if now = now.Add(launchWindow); !s.mayLaunchLocked(now) {
 			t.Errorf("%d points: no launch ever again", points)
 		}
 		s.mu.Unlock()
@@ -144,10 +144,10 @@ func TestLostPoint(t *testing.T) {
 		p := up(t, s, 1, time.Now())
 		gone := p.circ
 		s.mu.Unlock()
-		s.lost(p, gone, fault.New(fault.Network, "the relay went"))
+		s.pointEnded(p, gone, fault.New(fault.Network, "the relay went"))
 		for n := range pointRetries {
 			synctest.Wait()
-			s.lost(p, gone, fault.New(fault.Network, "of a circuit that is no more"))
+			s.pointEnded(p, gone, fault.New(fault.Network, "of a circuit that is no more"))
 			if len(calls) != n+1 {
 				t.Errorf("%d circuits were begun, after %d losses", len(calls), n+1)
 			}
@@ -204,7 +204,7 @@ func TestExtraPoints(t *testing.T) {
 	s, now := hostedOn(t, n), time.Now()
 	s.mu.Lock()
 	s.extra = extraPoints
-	s.tendPoints(now)
+	s.tendPointsLocked(now)
 	all := slices.Clone(s.points)
 	s.mu.Unlock()
 	if len(all) != DefaultPoints+extraPoints {
@@ -219,7 +219,7 @@ func TestExtraPoints(t *testing.T) {
 		p := all[i]
 		p.building, p.circ, p.target.RSA = false, new(circuit.Circuit), ident.RSAID{byte(i + 1)}
 		s.dropSurplusLocked(now)
-		s.tendPoints(now)
+		s.tendPointsLocked(now)
 	}
 	stand(4)
 	stand(0)

@@ -48,7 +48,7 @@ type introduction struct {
 	at     time.Time
 	on     *account.Account // of the circuit on which it came
 	effort uint32           // of its proof of work, when it is opened
-	m      *meeting         // what it says, when it is opened; then there is no body
+	m      *rendRequest     // what it says, when it is opened; then there is no body
 }
 
 // What one counts on the account, in bytes: beside its body, or when it is opened.
@@ -93,8 +93,8 @@ type queue struct {
 	ready   chan struct{}
 }
 
-// class returns where the lanes of an effort begin and end.
-func (q *queue) class(effort uint32) (from, to int) {
+// classLocked returns where the lanes of an effort begin and end.
+func (q *queue) classLocked(effort uint32) (from, to int) {
 	from = sort.Search(len(q.lanes), func(i int) bool { return q.lanes[i].effort <= effort })
 	for to = from; to < len(q.lanes) && q.lanes[to].effort == effort; to++ {
 	}
@@ -106,7 +106,7 @@ func (q *queue) class(effort uint32) (from, to int) {
 func (q *queue) add(in introduction) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	from, to := q.class(in.effort)
+	from, to := q.classLocked(in.effort)
 	i := slices.IndexFunc(q.lanes[from:to], func(l *lane) bool { return l.p == in.p })
 	if i += from; i < from {
 		i = to
@@ -116,21 +116,21 @@ func (q *queue) add(in introduction) {
 	in.on.Reserve(in.cost())
 	q.n++
 	if q.n > q.most {
-		from, to := q.class(q.lanes[len(q.lanes)-1].effort)
+		from, to := q.classLocked(q.lanes[len(q.lanes)-1].effort)
 		l := slices.MaxFunc(q.lanes[from:to], func(a, b *lane) int { return len(a.waiting) - len(b.waiting) })
-		if q.drop(l); len(l.waiting) == 0 {
+		if q.dropLocked(l); len(l.waiting) == 0 {
 			q.lanes = slices.DeleteFunc(q.lanes, func(o *lane) bool { return o == l })
 		}
 	}
 	q.wake()
 }
 
-// drop drops a lane's oldest introduction.
-func (q *queue) drop(l *lane) {
+// dropLocked drops a lane's oldest introduction.
+func (q *queue) dropLocked(l *lane) {
 	in := l.waiting[0]
 	l.waiting[0] = introduction{}
 	l.waiting = l.waiting[1:]
-	q.gone(in)
+	q.releaseLocked(in)
 	q.dropped++
 	q.counts.rejected.Add(1)
 	if q.onDrop != nil {
@@ -138,8 +138,8 @@ func (q *queue) drop(l *lane) {
 	}
 }
 
-// gone notes that an introduction does not wait any more.
-func (q *queue) gone(in introduction) {
+// releaseLocked notes that an introduction does not wait any more.
+func (q *queue) releaseLocked(in introduction) {
 	q.n--
 	in.on.Release(in.cost())
 }
@@ -165,13 +165,13 @@ func (q *queue) wake() {
 func (q *queue) take(now time.Time, after func(*point, uint32) time.Duration) (in introduction, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.forget(now)
+	q.forgetLocked(now)
 	wait = longest
 	for i := 0; i < len(q.lanes) && q.lanes[i].effort == q.lanes[0].effort; {
 		l := q.lanes[i]
 		end := len(l.waiting) - 1
 		if now.Sub(l.waiting[end].at) >= maxWait { // all of them, and it was not swept yet
-			q.empty(l)
+			q.emptyLocked(l)
 			q.lanes = slices.Delete(q.lanes, i, i+1)
 			continue
 		}
@@ -183,8 +183,8 @@ func (q *queue) take(now time.Time, after func(*point, uint32) time.Duration) (i
 		in = l.waiting[end]
 		l.waiting[end] = introduction{}
 		l.waiting = l.waiting[:end]
-		q.gone(in)
-		_, to := q.class(l.effort)
+		q.releaseLocked(in)
+		_, to := q.classLocked(l.effort)
 		q.lanes = slices.Delete(q.lanes, i, i+1)
 		if end > 0 {
 			q.lanes = slices.Insert(q.lanes, to-1, l)
@@ -194,15 +194,15 @@ func (q *queue) take(now time.Time, after func(*point, uint32) time.Duration) (i
 	return introduction{}, wait, false
 }
 
-// forget drops what has waited for too long.
-func (q *queue) forget(now time.Time) {
+// forgetLocked drops what has waited for too long.
+func (q *queue) forgetLocked(now time.Time) {
 	if now.Before(q.sweep) && q.sweep.Sub(now) <= maxWait { // else the clock was set back
 		return
 	}
 	next := now.Add(maxWait)
 	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool {
 		for len(l.waiting) > 0 && now.Sub(l.waiting[0].at) >= maxWait {
-			q.drop(l)
+			q.dropLocked(l)
 		}
 		if len(l.waiting) == 0 {
 			return true
@@ -217,10 +217,10 @@ func (q *queue) forget(now time.Time) {
 	}
 }
 
-// empty drops all of a lane.
-func (q *queue) empty(l *lane) {
+// emptyLocked drops all of a lane.
+func (q *queue) emptyLocked(l *lane) {
 	for len(l.waiting) > 0 {
-		q.drop(l)
+		q.dropLocked(l)
 	}
 }
 
@@ -234,8 +234,8 @@ func (q *queue) state() (n int, greatest, least uint32) {
 	return q.n, q.lanes[0].effort, q.lanes[len(q.lanes)-1].effort
 }
 
-// lost returns how many introductions were dropped since it was called before.
-func (q *queue) lost() (n uint64) {
+// takeDropped returns how many introductions were dropped since it was called before.
+func (q *queue) takeDropped() (n uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, q.dropped = q.dropped, 0
@@ -250,7 +250,7 @@ func (s *Service) warnDropped(now time.Time) {
 	if now.Sub(s.toldDrops) < dropPause {
 		return
 	}
-	if n := s.waiting.lost() + s.work.queue.lost(); n > 0 {
+	if n := s.waiting.takeDropped() + s.work.queue.takeDropped(); n > 0 {
 		s.toldDrops = now
 		s.log.Warn("more clients ask for the onion service than it can answer", "dropped", n)
 	}

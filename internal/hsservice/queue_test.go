@@ -55,7 +55,7 @@ func TestQueueBound(t *testing.T) {
 	if q.n != maxWaiting {
 		t.Errorf("%d wait", q.n)
 	}
-	if n := q.lost(); n != 9*maxWaiting+1 {
+	if n := q.takeDropped(); n != 9*maxWaiting+1 {
 		t.Errorf("%d were dropped", n)
 	}
 	if in, _, _ := q.take(now, anyPoint); in.p != p[1] || in.body[0] != 42 {
@@ -96,7 +96,7 @@ func TestQueueForgets(t *testing.T) {
 	if in, _, ok := q.take(now.Add(maxWait), anyPoint); !ok || in.body[0] != 1 {
 		t.Errorf("%v, %v", in.body, ok)
 	}
-	if _, _, ok := q.take(now.Add(maxWait), anyPoint); ok || q.n != 0 || q.lost() != 2 {
+	if _, _, ok := q.take(now.Add(maxWait), anyPoint); ok || q.n != 0 || q.takeDropped() != 2 {
 		t.Errorf("%d are left", q.n)
 	}
 }
@@ -129,31 +129,31 @@ func TestPlaces(t *testing.T) {
 	b := new(point)
 	now := time.Now()
 	for i := range maxRendezvous {
-		if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Duration(i))); err != nil {
+		if _, _, err := s.takePlace(wish{through: a, strange: false}, now.Add(time.Duration(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Second)); err == nil {
+	if _, _, err := s.takePlace(wish{through: a, strange: false}, now.Add(time.Second)); err == nil {
 		t.Error("there is no bound")
 	}
 	took := 0
 	for {
-		_, u, err := s.begin(wish{through: b, strange: false}, now.Add(time.Second))
+		_, u, err := s.takePlace(wish{through: b, strange: false}, now.Add(time.Second))
 		if err != nil {
 			break
 		}
 		took++
-		if s.meeting[len(s.meeting)-1] != u || len(s.meeting) != maxRendezvous {
-			t.Fatalf("%d are under way", len(s.meeting))
+		if s.pending[len(s.pending)-1] != u || len(s.pending) != maxRendezvous {
+			t.Fatalf("%d are under way", len(s.pending))
 		}
 	}
 	if took != maxRendezvous/2 {
 		t.Errorf("the second point got %d places", took)
 	}
-	if first := s.meeting[0]; first.since != now.Add(time.Duration(took)) {
+	if first := s.pending[0]; first.since != now.Add(time.Duration(took)) {
 		t.Error("it was not the oldest that made room")
 	}
-	if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Second+rendPatience)); err != nil {
+	if _, _, err := s.takePlace(wish{through: a, strange: false}, now.Add(time.Second+rendPatience)); err != nil {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestStrangePlaces(t *testing.T) {
 	now := time.Now()
 	n := 0
 	for {
-		if _, _, err := s.begin(wish{through: p, strange: true}, now); err != nil {
+		if _, _, err := s.takePlace(wish{through: p, strange: true}, now); err != nil {
 			break
 		}
 		n++
@@ -191,19 +191,19 @@ func TestStrangePlaces(t *testing.T) {
 		t.Errorf("%d places", n)
 	}
 	for range maxRendezvous - maxStrange {
-		if _, _, err := s.begin(wish{through: p, strange: false}, now.Add(1)); err != nil {
+		if _, _, err := s.takePlace(wish{through: p, strange: false}, now.Add(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.begin(wish{through: p, strange: false}, now.Add(time.Second)); err == nil {
+	if _, _, err := s.takePlace(wish{through: p, strange: false}, now.Add(time.Second)); err == nil {
 		t.Error("there is no bound")
 	}
 	at := now.Add(rendPatience)
-	if _, _, err := s.begin(wish{through: p, strange: true}, at); err != nil || len(s.meeting) != maxRendezvous {
-		t.Errorf("%v, %d under way", err, len(s.meeting))
+	if _, _, err := s.takePlace(wish{through: p, strange: true}, at); err != nil || len(s.pending) != maxRendezvous {
+		t.Errorf("%v, %d under way", err, len(s.pending))
 	}
 	strange := 0
-	for _, u := range s.meeting {
+	for _, u := range s.pending {
 		if u.strange {
 			strange++
 		}

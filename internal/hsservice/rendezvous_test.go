@@ -63,7 +63,7 @@ func TestRelaunchedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = s.meet(t.Context(), m)
+			err = s.rendezvous(t.Context(), m)
 			if name == "at the end" {
 				for _, c := range s.joinedNow() {
 					<-c.Done()
@@ -82,7 +82,7 @@ func TestRelaunchedOnce(t *testing.T) {
 func (s *Service) joinedNow() []*circuit.Circuit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.rends))
+	return slices.Collect(maps.Keys(s.clients))
 }
 
 // TestRendezvousLooksAlike: RENDEZVOUS1 is as long as C tor's, and its padding is random.
@@ -116,7 +116,7 @@ func TestRendezvousLooksAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.meet(ctx, m); err != nil {
+	if err := s.rendezvous(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	body := <-came
@@ -141,14 +141,14 @@ func TestUnusedRendezvous(t *testing.T) {
 	now := time.Now()
 	unused, used, busy := new(circuit.Circuit), new(circuit.Circuit), new(circuit.Circuit)
 	add := func(c *circuit.Circuit, had bool, streams int64) {
-		r := &rendezvous{idle: now}
+		r := &clientCircuit{idle: now}
 		r.used.Store(had)
 		r.open.Store(streams)
-		s.rends[c] = r
+		s.clients[c] = r
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer clear(s.rends) // they are none that can be closed
+	defer clear(s.clients) // they are none that can be closed
 	add(unused, false, 0)
 	add(used, true, 0)
 	add(busy, true, 1)
@@ -156,7 +156,7 @@ func TestUnusedRendezvous(t *testing.T) {
 		at   time.Duration
 		gone *circuit.Circuit
 	}{{rendUnused - 1, nil}, {rendUnused, unused}, {rendIdle - 1, nil}, {rendIdle, used}, {100 * rendIdle, nil}} {
-		s.reapRendezvous(now.Add(x.at))
+		s.closeUnusedLocked(now.Add(x.at))
 		if x.gone == nil {
 			continue
 		}
@@ -168,7 +168,7 @@ func TestUnusedRendezvous(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Errorf("after %v no circuit closes", x.at)
 		}
-		delete(s.rends, x.gone)
+		delete(s.clients, x.gone)
 	}
 	if len(gone) > 0 {
 		t.Error("a circuit closes too early")

@@ -40,8 +40,8 @@ func TestFullReplays(t *testing.T) {
 	}
 	s.mu.Lock()
 	s.notBefore = now.Add(time.Hour) // nothing is launched
-	s.tendPoints(now)
-	if good := slices.ContainsFunc(s.points, func(o *point) bool { return !o.old(now) }); good || s.tendPoints(now) != time.Hour {
+	s.tendPointsLocked(now)
+	if good := slices.ContainsFunc(s.points, func(o *point) bool { return !o.old(now) }); good || s.tendPointsLocked(now) != time.Hour {
 		t.Error("nothing takes its place")
 	}
 	s.mu.Unlock()

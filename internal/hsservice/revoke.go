@@ -41,12 +41,12 @@ func (s *Service) shutOutLocked(now time.Time) (wait time.Duration) {
 		return wait
 	}
 	s.least = s.epoch
-	for c, r := range s.rends {
+	for c, r := range s.clients {
 		if r.epoch < s.least {
 			s.destroy(c)
 		}
 	}
-	for _, u := range s.meeting {
+	for _, u := range s.pending {
 		if u.through.epoch < s.least {
 			u.cancel(errRevoked)
 		}

@@ -50,13 +50,13 @@ func TestRemovedClients(t *testing.T) {
 					for _, p := range s.points {
 						p.circ = nil
 					}
-					clear(s.rends)
+					clear(s.clients)
 				}()
 				came := new(circuit.Circuit)
-				s.rends[came] = &rendezvous{epoch: s.epoch}
-				s.rends[came].open.Add(1)
+				s.clients[came] = &clientCircuit{epoch: s.epoch}
+				s.clients[came].open.Add(1)
 				ctx, cancel := context.WithCancelCause(t.Context())
-				s.meeting = append(s.meeting, &underWay{wish{through: old}, time.Now(), cancel})
+				s.pending = append(s.pending, &pendingRend{wish{through: old}, time.Now(), cancel})
 
 				s.mu.Unlock()
 				err := s.Reload(Live{Clients: c.after, Points: 1})
@@ -64,14 +64,14 @@ func TestRemovedClients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.tendPoints(time.Now())
+				s.tendPointsLocked(time.Now())
 				if len(closed) > 0 || ctx.Err() != nil {
 					t.Error("clients are cut off before they can come again")
 				}
 				next := point(2)
 				again := new(circuit.Circuit)
-				s.rends[again] = &rendezvous{epoch: s.epoch}
-				s.tendPoints(time.Now())
+				s.clients[again] = &clientCircuit{epoch: s.epoch}
+				s.tendPointsLocked(time.Now())
 				if c.out {
 					old.outSince = time.Now()
 				} else {
@@ -79,7 +79,7 @@ func TestRemovedClients(t *testing.T) {
 					time.Sleep(revokedLife) // virtual
 					s.mu.Lock()
 				}
-				s.tendPoints(time.Now())
+				s.tendPointsLocked(time.Now())
 				s.mu.Unlock()
 				synctest.Wait()
 				s.mu.Lock()
@@ -97,14 +97,14 @@ func TestRemovedClients(t *testing.T) {
 				}
 				s.mu.Unlock()
 				defer s.mu.Lock()
-				m := &meeting{key: replayKey{1}, epoch: old.epoch}
+				m := &rendRequest{key: replayKey{1}, epoch: old.epoch}
 				if got := errors.Is(s.accept(old, m, time.Now()), errRevoked); got != c.shut {
 					t.Errorf("an introduction that waited is refused: %v", got)
 				}
-				if err := s.accept(next, &meeting{key: replayKey{2}, cookie: [20]byte{2}, epoch: next.epoch}, time.Now()); err != nil {
+				if err := s.accept(next, &rendRequest{key: replayKey{2}, cookie: [20]byte{2}, epoch: next.epoch}, time.Now()); err != nil {
 					t.Errorf("an introduction by the new point: %v", err)
 				}
-				if got := s.joined(new(circuit.Circuit), &rendezvous{epoch: m.epoch}); got == c.shut {
+				if got := s.addClient(new(circuit.Circuit), &clientCircuit{epoch: m.epoch}); got == c.shut {
 					t.Errorf("a rendezvous that was almost there is joined: %v", got)
 				}
 			})

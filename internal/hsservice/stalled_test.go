@@ -30,16 +30,16 @@ func (h stalled) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return err
 	}
-	r := &rendezvous{hop: hop}
-	if !h.s.joined(hop.Circuit(), r) {
+	r := &clientCircuit{hop: hop}
+	if !h.s.addClient(hop.Circuit(), r) {
 		h.t.Error("the service is closed")
 	}
-	h.s.follow(hop.Circuit())
+	h.s.removeClientAtEnd(hop.Circuit())
 	c := h.s.newConn(st, r, 80)
 	if err := c.Connected(netip.Addr{}, 0); err != nil {
 		return err
 	}
-	h.s.couple(c, h.target)
+	h.s.joinTarget(c, h.target)
 	h.copying <- c
 	return nil
 }

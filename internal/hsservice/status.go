@@ -64,7 +64,7 @@ func (s *Service) Status() Status {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.Circuits, st.Uploaded, st.Problem = len(s.rends), s.uploadedAt, s.problem
+	st.Circuits, st.Uploaded, st.Problem = len(s.clients), s.uploadedAt, s.problem
 	for _, p := range s.points {
 		switch {
 		case p.circ != nil && !p.replaced:

@@ -21,7 +21,7 @@ const maxOpen = 16384
 // Conn is a stream that a client opened.
 type Conn struct {
 	*stream.Stream
-	r      *rendezvous // the circuit that it came on
+	r      *clientCircuit // the circuit that it came on
 	s      *Service
 	closed atomic.Bool
 	first  bool // of its circuit
@@ -34,7 +34,7 @@ type Conn struct {
 
 // newConn counts a stream until it is closed here: a client that ends streams as soon
 // as it has begun them still makes the service work for each.
-func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
+func (s *Service) newConn(st *stream.Stream, r *clientCircuit, port uint16) *Conn {
 	s.conns.Add(1)
 	s.counts.streams.Add(1)
 	r.open.Add(1)
@@ -98,9 +98,9 @@ func (c *Conn) Port() uint16 { return c.port }
 // CloseCircuit ends the circuit, with all streams of the same client.
 func (c *Conn) CloseCircuit() { closeCircuit(c.Hop().Circuit()) }
 
-// serves reports whether there is anything at a virtual port. Each stream goes to one of the
+// portServed reports whether there is anything at a virtual port. Each stream goes to one of the
 // port's targets, whichever those of the same client went to, as in C tor.
-func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
+func (s *Service) portServed(port uint16) (target Target, listened, ok bool) {
 	live := s.live.Load()
 	if all := live.Targets[port]; len(all) > 0 {
 		return all[rand.IntN(len(all))], false, true
@@ -117,11 +117,11 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return refuse(cell.EndTorProtocol)
 	}
-	target, listened, ok := s.serves(b.Port)
+	target, listened, ok := s.portServed(b.Port)
 	if !ok {
 		return s.unknownPort(h, m.Stream)
 	}
-	r := s.rendezvousOn(h.Circuit())
+	r := s.clientOn(h.Circuit())
 	if r == nil {
 		return nil // the circuit has closed
 	}
@@ -168,14 +168,14 @@ func (s *Service) unknownPort(h *circuit.Hop, id uint16) error {
 }
 
 // room reports whether a circuit may have one more stream.
-func (s *Service) room(r *rendezvous) bool {
+func (s *Service) room(r *clientCircuit) bool {
 	free := maxOpen - s.conns.Load()
 	return free > 0 && r.open.Load() < 1+free/4
 }
 
-// rendezvousOn returns what is known of a circuit, or nil if it has closed.
-func (s *Service) rendezvousOn(c *circuit.Circuit) *rendezvous {
+// clientOn returns what is known of a circuit, or nil if it has closed.
+func (s *Service) clientOn(c *circuit.Circuit) *clientCircuit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rends[c]
+	return s.clients[c]
 }

@@ -113,7 +113,7 @@ func (s *Service) forward(c *Conn, t Target) error {
 			conn.Close()
 			return
 		}
-		s.couple(c, conn)
+		s.joinTarget(c, conn)
 	})
 	return nil
 }
@@ -138,20 +138,20 @@ func (s *Service) targetFailed(port uint16, err error, now time.Time) {
 // closed.
 const flushTime = 10 * time.Second
 
-// coupled is a connection of an onion service that is joined to its target.
-type coupled Conn
+// targetOwner is a connection of an onion service that is joined to its target.
+type targetOwner Conn
 
-// Done implements stream.Ender.
-func (c *coupled) Done() {
+// Done implements stream.Owner.
+func (c *targetOwner) Done() {
 	_ = (*Conn)(c).Close() // it is closed; this counts it
 	c.s.wg.Done()
 }
 
-// couple moves bytes both ways, in the background, until one side has ended. When the
+// joinTarget moves bytes both ways, in the background, until one side has ended. When the
 // service closes, it closes the stream's circuit, which ends both.
-func (s *Service) couple(c *Conn, conn net.Conn) {
+func (s *Service) joinTarget(c *Conn, conn net.Conn) {
 	s.wg.Add(1)
-	c.JoinTarget(conn, &s.terms, (*coupled)(c))
+	c.JoinTarget(conn, &s.terms, (*targetOwner)(c))
 }
 
 // flushTime returns how long a target may take now.

@@ -50,7 +50,7 @@ func TestSeveralTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 900 {
-		if to, listened, ok := s.serves(80); !ok || listened {
+		if to, listened, ok := s.portServed(80); !ok || listened {
 			t.Fatal("the port is not served")
 		} else if to == a {
 			twice++

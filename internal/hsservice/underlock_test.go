@@ -12,19 +12,19 @@ func TestClosedUnderMutex(t *testing.T) {
 	r := simnet.New(t, simnet.Options{})
 	s, _ := hosted(t, nowhere{})
 	c := r.Circuit(t)
-	if !s.joined(c, new(rendezvous)) {
+	if !s.addClient(c, new(clientCircuit)) {
 		t.Fatal("the service is closed")
 	}
 	s.mu.Lock()
-	s.follow(c)
+	s.removeClientAtEnd(c)
 	s.destroy(c)
-	s.follow(c)
-	if s.rends[c] == nil {
+	s.removeClientAtEnd(c)
+	if s.clients[c] == nil {
 		t.Error("the end was heard of under the mutex")
 	}
 	s.mu.Unlock()
 	r.Clients.WaitEnds()
-	if s.rendezvousOn(c) != nil {
+	if s.clientOn(c) != nil {
 		t.Error("the circuit has closed, and is known")
 	}
 }

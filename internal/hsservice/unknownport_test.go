@@ -20,11 +20,11 @@ type atService struct {
 }
 
 func (a atService) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
-	if a.s.rendezvousOn(h.Circuit()) == nil {
-		if !a.s.joined(h.Circuit(), &rendezvous{hop: h}) {
+	if a.s.clientOn(h.Circuit()) == nil {
+		if !a.s.addClient(h.Circuit(), &clientCircuit{hop: h}) {
 			a.t.Error("the service is closed")
 		}
-		a.s.follow(h.Circuit())
+		a.s.removeClientAtEnd(h.Circuit())
 	}
 	return a.s.HandleStream(h, m)
 }

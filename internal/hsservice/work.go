@@ -57,7 +57,7 @@ type work struct {
 	queue    queue
 	log      *slog.Logger
 	// proves is hspow.Check.
-	proves func(blinded, seed *[32]byte, p *cell.PoW) error
+	checkProof func(blinded, seed *[32]byte, p *cell.PoW) error
 
 	verified atomic.Uint64
 	refused  [refusals]atomic.Uint64
@@ -90,7 +90,7 @@ var refusalNames = [refusals]string{"malformed", "seed", "replayed", "effort", "
 
 func newWork(secret [32]byte, memory *account.Memory, c *counts, ready chan struct{}, log *slog.Logger) *work {
 	w := &work{
-		schedule: hspow.NewSchedule(secret), log: log, proves: hspow.Check,
+		schedule: hspow.NewSchedule(secret), log: log, checkProof: hspow.Check,
 		room: memory.Address(netip.Addr{}), pace: rate.NewLimiter(rate.Inf, 0), spent: map[int64]*hspow.Spent{},
 	}
 	w.queue.most, w.queue.counts, w.queue.ready = maxOpened, c, ready
@@ -135,11 +135,11 @@ func (s *Service) asksWork() bool { return s.live.Load().PoW != nil }
 
 // add has an introduction wait that was opened.
 func (w *work) add(in introduction) {
-	w.came(in.effort)
+	w.noteEffort(in.effort)
 	w.queue.add(in)
 }
 
-func (w *work) came(effort uint32) {
+func (w *work) noteEffort(effort uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.control.Came(effort)
@@ -292,9 +292,9 @@ func offerText(p *netdoc.HSPoW) string {
 	return fmt.Sprintf(" %x %d", p.Seed, p.Effort)
 }
 
-// prove returns the effort that an introduction's proof of work is worth. What costs little
+// effortOf returns the effort that an introduction's proof of work is worth. What costs little
 // is checked first, and a proof that would be dropped anyway is not checked.
-func (w *work) prove(exts []cell.Ext, blinded *ident.Ed25519ID, now time.Time, opening *rate.Limiter) (effort uint32, err error) {
+func (w *work) effortOf(exts []cell.Ext, blinded *ident.Ed25519ID, now time.Time, opening *rate.Limiter) (effort uint32, err error) {
 	body, ok := cell.FindExt(exts, cell.ExtPoW)
 	if !ok {
 		return 0, nil
@@ -313,7 +313,7 @@ func (w *work) prove(exts []cell.Ext, blinded *ident.Ed25519ID, now time.Time, o
 	if err != nil || spent == nil {
 		return 0, err
 	}
-	err = w.proves((*[32]byte)(blinded), &seed.Value, &p)
+	err = w.checkProof((*[32]byte)(blinded), &seed.Value, &p)
 	if errors.Is(err, hspow.ErrEffort) {
 		return 0, w.refuse(refusedEffort, err)
 	}

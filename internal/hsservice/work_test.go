@@ -24,7 +24,7 @@ const (
 // judged has a service believe these proofs, and counts those whose solution costs time.
 func judged(s *Service) (solutions *int) {
 	solutions = new(int)
-	s.work.proves = func(blinded, seed *[32]byte, p *cell.PoW) error {
+	s.work.checkProof = func(blinded, seed *[32]byte, p *cell.PoW) error {
 		switch {
 		case p.Solution[0] == proofWeak:
 			return hspow.ErrEffort
@@ -71,7 +71,7 @@ func proof(s *Service, nonce byte, effort uint32, solution byte) cell.PoW {
 }
 
 // openAsked opens an introduction with a proof.
-func openAsked(t *testing.T, s *Service, p *point, cookie byte, exts ...cell.Ext) (*meeting, error) {
+func openAsked(t *testing.T, s *Service, p *point, cookie byte, exts ...cell.Ext) (*rendRequest, error) {
 	t.Helper()
 	a := ask()
 	a.cookie, a.exts = cookie, exts
@@ -160,7 +160,7 @@ func TestProofs(t *testing.T) {
 // TestSolvedProof: a proof that a client makes is accepted.
 func TestSolvedProof(t *testing.T) {
 	s, p := asksForWork(t, nowhere{}, nil)
-	s.work.proves = hspow.Check
+	s.work.checkProof = hspow.Check
 	seed := s.work.offer(nil, 0, time.Now())
 	made, _, err := hspow.NewSolver().Solve(t.Context(), new([16]byte), &hspow.Params{Blinded: [32]byte{12}, Seed: seed.Seed, Effort: 2}, nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func TestSpentProofsGo(t *testing.T) {
 	for n := range byte(5) {
 		pow := s.work.schedule.At(now)
 		p := cell.PoW{Nonce: [16]byte{n}, Effort: 5, SeedHead: [4]byte(pow.Value[:4]), Solution: [16]byte{proofGood}}
-		if effort, err := s.work.prove([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, now, s.opening); effort != 5 || err != nil {
+		if effort, err := s.work.effortOf([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, now, s.opening); effort != 5 || err != nil {
 			t.Fatalf("%d, %v", effort, err)
 		}
 		now = pow.Until

@@ -19,7 +19,7 @@ func bareWork(t *testing.T, limits PoW) *work {
 	t.Helper()
 	w := newWork([32]byte{1}, nil, new(counts), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
 	t.Cleanup(w.close)
-	w.proves = func(_, _ *[32]byte, _ *cell.PoW) error { return nil }
+	w.checkProof = func(_, _ *[32]byte, _ *cell.PoW) error { return nil }
 	w.set(&limits)
 	return w
 }
@@ -39,7 +39,7 @@ func TestProofsTurnedOff(t *testing.T) {
 	now := time.Now()
 	w := bareWork(t, PoW{Rate: 1, Burst: 1})
 	opening := rate.NewLimiter(1000, 1000)
-	if effort, err := w.prove(given(w, 5, now), &ident.Ed25519ID{12}, now, opening); effort != 5 || err != nil {
+	if effort, err := w.effortOf(given(w, 5, now), &ident.Ed25519ID{12}, now, opening); effort != 5 || err != nil {
 		t.Fatal(effort, err)
 	}
 	w.queue.add(introduction{p: new(point), at: now, effort: 5})
@@ -59,11 +59,11 @@ func TestProofsTurnedOff(t *testing.T) {
 func TestSeedEndsMeanwhile(t *testing.T) {
 	now := time.Now()
 	w := bareWork(t, PoW{Rate: 10, Burst: 10})
-	w.proves = func(_, _ *[32]byte, _ *cell.PoW) error {
+	w.checkProof = func(_, _ *[32]byte, _ *cell.PoW) error {
 		w.tend(now.Add(6 * time.Hour))
 		return nil
 	}
-	effort, err := w.prove(given(w, 5, now), &ident.Ed25519ID{12}, now, rate.NewLimiter(1000, 1000))
+	effort, err := w.effortOf(given(w, 5, now), &ident.Ed25519ID{12}, now, rate.NewLimiter(1000, 1000))
 	if effort != 0 || !errors.Is(err, hspow.ErrSeed) || w.verified.Load() != 0 {
 		t.Errorf("effort %d, %v", effort, err)
 	}

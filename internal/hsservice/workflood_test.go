@@ -67,7 +67,7 @@ func workFlood(t *testing.T, perSecond int, kind byte, effort uint32, all bool) 
 	}
 	life := points[0].introsLeft
 	send := func(j int, body []byte) {
-		if err := s.introduced(points[j], nil, body); err != nil {
+		if err := s.queueIntroduce2(points[j], nil, body); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestEffortFollows(t *testing.T) {
 		for range 320 { // seconds
 			for range 20 {
 				body, _ := f.introduction()
-				if err := s.introduced(p, nil, body); err != nil {
+				if err := s.queueIntroduce2(p, nil, body); err != nil {
 					t.Fatal(err)
 				}
 			}

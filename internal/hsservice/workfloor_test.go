@@ -31,7 +31,7 @@ func (x *spender) spend(t *testing.T, effort uint32, n int) {
 		x.nonce++
 		p := cell.PoW{Effort: effort, SeedHead: [4]byte(seed.Value[:4]), Solution: [16]byte{proofGood}}
 		binary.BigEndian.PutUint32(p.Nonce[:], x.nonce)
-		if _, err := x.s.work.prove([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, x.now, free); err != nil {
+		if _, err := x.s.work.effortOf([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, x.now, free); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestSuggestedIsWorthSomething(t *testing.T) {
 		seed := s.work.schedule.At(x.now)
 		p.SeedHead = [4]byte(seed.Value[:4])
 		binary.BigEndian.PutUint32(p.Nonce[:], x.nonce)
-		got, err := s.work.prove([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, x.now, s.opening)
+		got, err := s.work.effortOf([]cell.Ext{p.Ext()}, &ident.Ed25519ID{12}, x.now, s.opening)
 		if err != nil || effort == 0 {
 			t.Errorf("effort %d: %v", effort, err)
 		}

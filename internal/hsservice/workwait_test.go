@@ -28,7 +28,7 @@ func TestWorkOrder(t *testing.T) {
 				w := proof(s, cookie, effort, proofGood)
 				a.exts = []cell.Ext{w.Ext()}
 			}
-			if err := s.introduced(p, nil, a.message(t, p)); err != nil {
+			if err := s.queueIntroduce2(p, nil, a.message(t, p)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -77,7 +77,7 @@ func TestCheapWait(t *testing.T) {
 			a.cookie = cookie
 			w := proof(s, cookie, effort, proofGood)
 			a.exts = []cell.Ext{w.Ext()}
-			if err := s.introduced(p, nil, a.message(t, p)); err != nil {
+			if err := s.queueIntroduce2(p, nil, a.message(t, p)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -105,7 +105,7 @@ func TestWorkedPlaces(t *testing.T) {
 	now := time.Now()
 	fill := func(effort uint32) (n int) {
 		for ; n < 1000; n++ {
-			if _, _, err := s.begin(wish{through: a, effort: effort}, now); err != nil {
+			if _, _, err := s.takePlace(wish{through: a, effort: effort}, now); err != nil {
 				break
 			}
 		}
@@ -114,30 +114,30 @@ func TestWorkedPlaces(t *testing.T) {
 	if n := fill(0); n != maxRendezvous {
 		t.Errorf("%d without a proof", n)
 	}
-	if n := fill(5); n != maxWorked {
+	if n := fill(5); n != maxWithWork {
 		t.Errorf("%d with a proof", n)
 	}
 	if n := fill(4); n != 0 {
 		t.Errorf("%d with less", n)
 	}
-	if n := fill(6); n != maxWorked {
+	if n := fill(6); n != maxWithWork {
 		t.Errorf("%d with more", n)
 	}
 	without := 0
-	for _, u := range s.meeting {
+	for _, u := range s.pending {
 		if u.effort == 0 {
 			without++
 		}
 	}
-	if without != maxRendezvous || len(s.meeting) != maxRendezvous+maxWorked {
-		t.Errorf("%d without a proof, of %d", without, len(s.meeting))
+	if without != maxRendezvous || len(s.pending) != maxRendezvous+maxWithWork {
+		t.Errorf("%d without a proof, of %d", without, len(s.pending))
 	}
 	now = now.Add(rendPatience) // whatever their effort
-	if n := fill(1); n != maxWorked {
+	if n := fill(1); n != maxWithWork {
 		t.Errorf("%d after a while", n)
 	}
-	if len(s.meeting) != maxRendezvous+maxWorked {
-		t.Errorf("%d are under way", len(s.meeting))
+	if len(s.pending) != maxRendezvous+maxWithWork {
+		t.Errorf("%d are under way", len(s.pending))
 	}
 }
 
@@ -172,7 +172,7 @@ func TestWorkEnds(t *testing.T) {
 				}
 				for range 2 * maxOpened {
 					body, _ := f.introduction()
-					if err := s.introduced(p, on, body); err != nil {
+					if err := s.queueIntroduce2(p, on, body); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -14,7 +14,7 @@ import (
 var neverTaken = map[string]string{
 	"inherit.set.mu > inherit.set.mu": "what was handed over is closed as it came; only a unixListener takes the lock, and it is made afterwards",
 	"inherit.set.mu > relay.dos.mu":   "what was handed over is no connection of a relay",
-	"pool.Pool.mu > pool.Pool.mu":     "an onionCirc gives its circuit back to the pool, and the pool has none",
+	"pool.Pool.mu > pool.Pool.mu":     "a leasedCircuit gives its circuit back to the pool, and the pool has none",
 }
 
 // TestLockOrder compares docs/locks.md with the source: all mutexes are there, and each may be

@@ -14,7 +14,7 @@ import (
 // joinNetwork is a network whose connections move bytes by themselves, as streams do.
 type joinNetwork struct {
 	*network
-	joined chan stream.Ends
+	joined chan stream.DirectionOwner
 	cuts   atomic.Int32
 }
 
@@ -31,7 +31,7 @@ type joinedConn struct {
 	n *joinNetwork
 }
 
-func (c *joinedConn) JoinUp(_ net.Conn, _ []byte, _ *stream.Terms, ends stream.Ends) (stream.Joined, func()) {
+func (c *joinedConn) JoinUp(_ net.Conn, _ []byte, _ *stream.Terms, ends stream.DirectionOwner) (stream.Joined, func()) {
 	c.n.joined <- ends
 	return &cuts{nil, c.n, ends}, func() {}
 }
@@ -44,7 +44,7 @@ func (c *joinedConn) Bytes() (read, written uint64) { return 1, 1 }
 type cuts struct {
 	stream.Joined
 	n    *joinNetwork
-	ends stream.Ends
+	ends stream.DirectionOwner
 }
 
 func (c *cuts) Cut() {
@@ -55,7 +55,7 @@ func (c *cuts) Cut() {
 // TestCloseCutsJoined: a server that closes cuts a connection whose bytes move without it,
 // once.
 func TestCloseCutsJoined(t *testing.T) {
-	n := &joinNetwork{network: &network{hosts: map[string]string{"h": peer(t, echo)}}, joined: make(chan stream.Ends, 1)}
+	n := &joinNetwork{network: &network{hosts: map[string]string{"h": peer(t, echo)}}, joined: make(chan stream.DirectionOwner, 1)}
 	s := NewSOCKS(Config{Dialer: n})
 	c := dialTCP(t, start(t, s))
 	say(t, c, 5, 1, 0)
@@ -74,7 +74,7 @@ func TestCloseCutsJoined(t *testing.T) {
 // TestQuietMakeRoom: a connection makes room for another one if its program has ended its side, and nothing has moved
 // since then.
 func TestQuietMakeRoom(t *testing.T) {
-	n := &joinNetwork{network: &network{hosts: map[string]string{"h": peer(t, echo)}}, joined: make(chan stream.Ends, 1)}
+	n := &joinNetwork{network: &network{hosts: map[string]string{"h": peer(t, echo)}}, joined: make(chan stream.DirectionOwner, 1)}
 	s := NewSOCKS(Config{Dialer: n, MaxConns: 1})
 	s.quiet = 0
 	at := start(t, s)
@@ -118,12 +118,12 @@ func TestQuietOnes(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Unix(1e9, 0)
-	open, first, second := &joined{far: &far{}}, &joined{far: &far{}}, &joined{far: &far{}}
-	for _, t := range []*joined{open, first, second} {
+	open, first, second := &joinedClient{far: &far{}}, &joinedClient{far: &far{}}, &joinedClient{far: &far{}}
+	for _, t := range []*joinedClient{open, first, second} {
 		s.conns[t] = struct{}{}
 	}
 	defer clear(s.conns)
-	ended := func(t *joined, at time.Time) {
+	ended := func(t *joinedClient, at time.Time) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
 		s.sideEnded(t, at)
@@ -132,7 +132,7 @@ func TestQuietOnes(t *testing.T) {
 	ended(first, now)
 	for i, c := range []struct {
 		at   time.Duration
-		want *joined
+		want *joinedClient
 	}{{quietTime - 1, nil}, {quietTime, first}, {quietTime + 1, first}} {
 		if got := s.quietLocked(now.Add(c.at)); got != c.want {
 			t.Errorf("step %d: %p, not %p", i, got, c.want)
@@ -149,5 +149,5 @@ func TestQuietOnes(t *testing.T) {
 	if s.quietLocked(now.Add(3*quietTime)) != first {
 		t.Error("one that is quiet again stays")
 	}
-	ended(&joined{far: nil}, now) // it does not count, and is never quiet
+	ended(&joinedClient{far: nil}, now) // it does not count, and is never quiet
 }

@@ -28,7 +28,7 @@ var (
 // joiner is a stream that moves bytes by itself, in the background: see
 // stream.Stream.JoinUp. Nothing of a joined connection runs while nothing moves.
 type joiner interface {
-	JoinUp(conn net.Conn, first []byte, t *stream.Terms, ends stream.Ends) (j stream.Joined, up func())
+	JoinUp(conn net.Conn, first []byte, t *stream.Terms, ends stream.DirectionOwner) (j stream.Joined, up func())
 }
 
 // join moves bytes both ways between a client and its stream until both
@@ -42,7 +42,7 @@ func join(c *client, far net.Conn) {
 	c.br, c.io = nil, nil // the buffer may hold a password, and nobody needs it any more
 	if j, ok := far.(joiner); ok && isKernel(c.Conn) {
 		c.left = true
-		t := &joined{s: c.s, far: far}
+		t := &joinedClient{s: c.s, far: far}
 		up, cutting := c.s.join(t, c, j, first)
 		if cutting {
 			t.cut()
@@ -77,8 +77,8 @@ func splice(log *slog.Logger, near net.Conn, first []byte, far net.Conn) {
 	}
 }
 
-// joined is a client's connection that is joined to its stream. No goroutine serves it.
-type joined struct {
+// joinedClient is a client's connection that is joined to its stream. No goroutine serves it.
+type joinedClient struct {
 	s   *Server
 	far net.Conn
 	j   stream.Joined
@@ -91,7 +91,7 @@ type joined struct {
 
 // join joins a client's connection to its stream; the caller must call up. It reports whether
 // the server is cutting connections already.
-func (s *Server) join(t *joined, c *client, to joiner, first []byte) (up func(), cutting bool) {
+func (s *Server) join(t *joinedClient, c *client, to joiner, first []byte) (up func(), cutting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.j, up = to.JoinUp(c.Conn, first, &s.terms, t)
@@ -100,13 +100,13 @@ func (s *Server) join(t *joined, c *client, to joiner, first []byte) (up func(),
 	return up, s.cutting
 }
 
-func (t *joined) cut() {
+func (t *joinedClient) cut() {
 	t.j.Cut()
 	t.far.Close()
 }
 
-// Up implements stream.Ends.
-func (t *joined) Up(j stream.Joined, err error) (over bool) {
+// Up implements stream.DirectionOwner.
+func (t *joinedClient) Up(j stream.Joined, err error) (over bool) {
 	if err == nil {
 		t.s.sideEnded(t, time.Now())
 		err = closeWrite(t.far)
@@ -114,8 +114,8 @@ func (t *joined) Up(j stream.Joined, err error) (over bool) {
 	return t.over(j, err)
 }
 
-// Down implements stream.Ends.
-func (t *joined) Down(j stream.Joined, err error) (over bool) {
+// Down implements stream.DirectionOwner.
+func (t *joinedClient) Down(j stream.Joined, err error) (over bool) {
 	if err = unanswered(err); err == nil {
 		err = j.CloseWrite()
 	}
@@ -123,7 +123,7 @@ func (t *joined) Down(j stream.Joined, err error) (over bool) {
 }
 
 // over ends both sides after a failure, and the client with a reset.
-func (t *joined) over(j stream.Joined, err error) bool {
+func (t *joinedClient) over(j stream.Joined, err error) bool {
 	if err != nil {
 		j.Reset()
 		t.far.Close()
@@ -131,8 +131,8 @@ func (t *joined) over(j stream.Joined, err error) bool {
 	return err != nil
 }
 
-// Done implements stream.Ends.
-func (t *joined) Done() {
+// Done implements stream.DirectionOwner.
+func (t *joinedClient) Done() {
 	t.far.Close()
 	t.s.forget(t)
 	t.s.ended()

@@ -61,9 +61,9 @@ func (s *Server) makeRoomLocked() bool {
 const quietTime = time.Minute
 
 // quietLocked returns the joined connection that may make room and that ended first.
-func (s *Server) quietLocked(now time.Time) (oldest *joined) {
+func (s *Server) quietLocked(now time.Time) (oldest *joinedClient) {
 	for conn := range s.conns {
-		t, ok := conn.(*joined)
+		t, ok := conn.(*joinedClient)
 		if !ok || t.ended.IsZero() {
 			continue
 		}
@@ -80,13 +80,13 @@ func (s *Server) quietLocked(now time.Time) (oldest *joined) {
 // counted is a stream that knows what has moved on it.
 type counted interface{ Bytes() (read, written uint64) }
 
-func (t *joined) bytes() uint64 {
+func (t *joinedClient) bytes() uint64 {
 	read, written := t.far.(counted).Bytes()
 	return read + written
 }
 
 // sideEnded notes that a program has ended its side of a joined connection.
-func (s *Server) sideEnded(t *joined, now time.Time) {
+func (s *Server) sideEnded(t *joinedClient, now time.Time) {
 	if _, ok := t.far.(counted); !ok {
 		return
 	}

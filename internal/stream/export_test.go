@@ -1,14 +1,14 @@
 package stream
 
-// UpEnded reports whether a joint has nothing more to do with what its connection says.
+// UpEnded reports whether a pump has nothing more to do with what its connection says.
 func UpEnded(j Joined) bool {
-	of := j.(*joint)
-	return of.done(&of.up)
+	of := j.(*pump)
+	return of.hasEnded(&of.up)
 }
 
-// DownMoves reports whether a joint has a goroutine for what its stream brings.
+// DownMoves reports whether a pump has a goroutine for what its stream brings.
 func DownMoves(j Joined) bool {
-	of := j.(*joint)
+	of := j.(*pump)
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	return of.down == moving

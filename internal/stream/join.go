@@ -12,6 +12,17 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
+// A stream that is joined to a connection takes these steps:
+//
+//	join the two                                        Join, JoinUp, JoinTarget  join.go
+//	move up: from the connection to the stream          moveUp                    joinup.go
+//	move down: from the stream to the connection        moveDown                  joindown.go
+//	rest while nothing comes, and wake when it does     restUp, Wake; setResting, streamChanged
+//	end each direction, and tell the owner              endDirection, tellOwner   joinends.go
+//	end both: close the connection                      Cut, close                join.go
+//
+// All of them are a pump's, which owns the connection.
+
 // Terms say how a stream and a connection are joined. Many joints share them.
 type Terms struct {
 	// Reason returns what the client is told of an error of the target's connection. If
@@ -26,19 +37,19 @@ type Terms struct {
 	Log      *slog.Logger
 }
 
-// Ender is told when a joint is over and its connection is closed.
-type Ender interface{ Done() }
+// Owner owns what a pump moves bytes between. It is told when the pump is over and its connection is closed.
+type Owner interface{ Done() }
 
-// Ends hears of the ends of a joint. Its methods may block for a short time.
-type Ends interface {
+// DirectionOwner also hears of the end of each direction of a pump. Its methods may block for a short time.
+type DirectionOwner interface {
 	// Up is called when the connection's bytes have all been sent, with nil, or when that
 	// has failed, and Down likewise for the stream's bytes. Each is called once at most,
-	// and Up not after the stream's end: then the joint is over when Down has returned.
+	// and Up not after the stream's end: then the pump is over when Down has returned.
 	// They report whether nothing more must be moved either way; then they have closed
 	// the stream.
 	Up(j Joined, err error) (over bool)
 	Down(j Joined, err error) (over bool)
-	Ender
+	Owner
 }
 
 // Joined is a stream that is joined to a connection.
@@ -57,7 +68,7 @@ type Joined interface {
 // that the connection has already given.
 // While nothing moves, a joined socket has no goroutine and no buffer: the channel's
 // reader writes to it, and one goroutine of the process waits for all such sockets.
-func (s *Stream) Join(conn net.Conn, first []byte, t *Terms, ends Ends) Joined {
+func (s *Stream) Join(conn net.Conn, first []byte, t *Terms, ends DirectionOwner) Joined {
 	j, up := s.JoinUp(conn, first, t, ends)
 	go panics.Contain(t.Log, nil, up)()
 	return j
@@ -65,36 +76,36 @@ func (s *Stream) Join(conn net.Conn, first []byte, t *Terms, ends Ends) Joined {
 
 // JoinUp is Join for a caller whose goroutine has nothing else to do: it must call up, which
 // moves the connection's bytes until none have come for some time.
-func (s *Stream) JoinUp(conn net.Conn, first []byte, t *Terms, ends Ends) (j Joined, up func()) {
+func (s *Stream) JoinUp(conn net.Conn, first []byte, t *Terms, ends DirectionOwner) (j Joined, up func()) {
 	return s.join(conn, first, t, ends)
 }
 
 // JoinTarget is Join for the end of a stream that a client did not open, with the
 // connection that was made for it. The end of one direction is passed on as a half-close
 // if the client takes that, and else ends both.
-func (s *Stream) JoinTarget(conn net.Conn, t *Terms, owner Ender) Joined {
+func (s *Stream) JoinTarget(conn net.Conn, t *Terms, owner Owner) Joined {
 	j, up := s.join(conn, nil, t, owner)
 	go panics.Contain(t.Log, nil, up)()
 	return j
 }
 
-func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Ender) (_ Joined, up func()) {
-	j := &joint{terms: t, s: s, owner: owner, up: moving, left: 2, rested: sinceStart()}
+func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Owner) (_ Joined, up func()) {
+	j := &pump{terms: t, s: s, owner: owner, up: moving, left: 2, restedAt: sinceZero()}
 	j.conn.Init(conn, j)
-	j.rests = j.conn.MayRest()
+	j.canRest = j.conn.MayRest()
 	j.sink.to = j
 	if j.conn.Tries() {
 		j.sink.try = j
 	}
 	s.setSink(&j.sink)
-	s.joint.Store(j)
+	s.pump.Store(j)
 	if s.ended.Load() {
 		j.hurry()
 	}
 	if s.readable() {
-		j.changed()
+		j.streamChanged()
 	}
-	return j, panics.Contain(t.Log, j.brokeUp, func() { j.moveUp(first) })
+	return j, panics.Contain(t.Log, j.upPanicked, func() { j.moveUp(first) })
 }
 
 // readable reports whether a reader has something to do: there are bytes, or there will be none.
@@ -104,30 +115,30 @@ func (s *Stream) readable() bool {
 	return s.closed || s.buf.n > 0 || s.readErrLocked() != nil
 }
 
-// joint is a Joined.
-type joint struct {
+// pump moves the bytes of a stream and a connection both ways: it is a Joined.
+type pump struct {
 	terms *Terms
-	owner Ender // Ends, if terms has no Reason
+	owner Owner // a DirectionOwner, if terms has no Reason
 	s     *Stream
 	sink  sink
 	conn  idle.Conn
 	// rested is when up began to rest; the goroutine that moves up owns it.
-	rested time.Duration
+	restedAt time.Duration
 
 	mu       sync.Mutex // guards what follows
 	up, down motion
 	again    bool // the stream has changed while down was moving
 	over     bool // neither direction has anything to do any more
-	lost     bool // what comes for the target is dropped: see drops
+	dropping bool // what comes for the target is dropped: see dropRest
 	left     int8 // directions that have not ended; Done is called after the last
 
-	rests bool // a goroutine need not wait for the connection; never changes
+	canRest bool // a goroutine need not wait for the connection; never changes
 }
 
-// started is what times of a joint count from: they take less memory so.
-var started = time.Now()
+// timeZero is what times of a pump count from: they take less memory so.
+var timeZero = time.Now()
 
-func sinceStart() time.Duration { return time.Since(started) }
+func sinceZero() time.Duration { return time.Since(timeZero) }
 
 // motion is what a direction does.
 type motion uint8
@@ -138,8 +149,8 @@ const (
 	ended
 )
 
-// start reports whether a resting direction moves now.
-func (j *joint) start(m *motion) bool {
+// setMoving reports whether a resting direction moves now.
+func (j *pump) setMoving(m *motion) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if *m != resting {
@@ -150,7 +161,7 @@ func (j *joint) start(m *motion) bool {
 }
 
 // setResting reports whether a direction has nothing to do now.
-func (j *joint) setResting(m *motion) bool {
+func (j *pump) setResting(m *motion) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.over {
@@ -161,27 +172,27 @@ func (j *joint) setResting(m *motion) bool {
 		return false
 	}
 	if m == &j.up {
-		j.rested = sinceStart()
+		j.restedAt = sinceZero()
 	}
 	*m = resting
 	return true
 }
 
-func (j *joint) isOver() bool {
+func (j *pump) isOver() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.over
 }
 
-// part counts a direction that has ended.
-func (j *joint) part() {
-	if j.count(1) {
-		j.finish()
+// countDone counts a direction that has ended.
+func (j *pump) countDone() {
+	if j.countEnded(1) {
+		j.close()
 	}
 }
 
-// count reports whether the last direction is among n that have ended.
-func (j *joint) count(n int) bool {
+// countEnded reports whether the last direction is among n that have ended.
+func (j *pump) countEnded(n int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.left -= int8(n)
@@ -190,19 +201,19 @@ func (j *joint) count(n int) bool {
 
 // Cut implements Joined: the directions that rest end at once, the others when the
 // connection or the stream shows that it is closed.
-func (j *joint) Cut() {
-	n, first := j.cutting()
+func (j *pump) Cut() {
+	n, first := j.setOver()
 	if !first {
 		return
 	}
 	j.conn.Close()
-	if j.count(n) {
-		j.finish()
+	if j.countEnded(n) {
+		j.close()
 	}
 }
 
-// cutting ends the directions that rest, and returns their number.
-func (j *joint) cutting() (n int, first bool) {
+// setOver ends the directions that rest, and returns their number.
+func (j *pump) setOver() (n int, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.over {
@@ -218,7 +229,7 @@ func (j *joint) cutting() (n int, first bool) {
 	return n, true
 }
 
-func (j *joint) finish() {
+func (j *pump) close() {
 	j.conn.Close()
 	j.owner.Done()
 }

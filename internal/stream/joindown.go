@@ -13,31 +13,31 @@ import (
 
 // moveDown writes what was received to the connection. After that the channel's reader
 // writes to it.
-func (j *joint) moveDown() {
+func (j *pump) moveDown() {
 	for {
 		over, err := j.s.drain(&j.sink)
-		if over && j.drops(err) {
+		if over && j.dropRest(err) {
 			continue
 		}
 		if over {
-			j.stop(&j.down, err)
+			j.endDirection(&j.down, err)
 			return
 		}
 		if j.setResting(&j.down) {
 			return
 		}
 		if j.isOver() {
-			j.stop(&j.down, net.ErrClosed)
+			j.endDirection(&j.down, net.ErrClosed)
 			return
 		}
 	}
 }
 
-// drops says that what comes for the target is dropped from now on, if the target has closed:
+// dropRest says that what comes for the target is dropped from now on, if the target has closed:
 // what it sent before that goes on to the client, which may have to be rid of its own bytes
 // before it reads. The end of the target's bytes then ends both directions.
-func (j *joint) drops(err error) bool {
-	if j.terms.Reason == nil || !errors.Is(err, syscall.EPIPE) || j.s.ended.Load() || !j.loses() {
+func (j *pump) dropRest(err error) bool {
+	if j.terms.Reason == nil || !errors.Is(err, syscall.EPIPE) || j.s.ended.Load() || !j.startDropping() {
 		return false
 	}
 	j.s.sinkMu.Lock()
@@ -46,28 +46,28 @@ func (j *joint) drops(err error) bool {
 	return true
 }
 
-// loses notes that bytes are lost, unless the target's bytes have all been passed on.
-func (j *joint) loses() bool {
+// startDropping notes that bytes are lost, unless the target's bytes have all been passed on.
+func (j *pump) startDropping() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.lost = j.up != ended
-	return j.lost
+	j.dropping = j.up != ended
+	return j.dropping
 }
 
-// changed tells the joint that there is something to read from the stream, or that its
+// streamChanged tells the pump that there is something to read from the stream, or that its
 // state has changed. The stream's mu may be held.
-func (j *joint) changed() {
-	move, cut := j.note()
+func (j *pump) streamChanged() {
+	move, cut := j.noteChange()
 	if move {
-		go panics.Contain(j.terms.Log, j.brokeDown, j.moveDown)()
+		go panics.Contain(j.terms.Log, j.downPanicked, j.moveDown)()
 	}
 	if cut {
 		go panics.Contain(j.terms.Log, nil, j.Cut)()
 	}
 }
 
-// note says what a change of the stream asks for: to move down, or to end all.
-func (j *joint) note() (move, cut bool) {
+// noteChange says what a change of the stream asks for: to move down, or to end all.
+func (j *pump) noteChange() (move, cut bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch j.down {
@@ -83,7 +83,7 @@ func (j *joint) note() (move, cut bool) {
 
 // Write writes to the connection, for moveDown. A stream that has ended does not hear of
 // the circuit's end, so each write that comes then has a bound of its own.
-func (j *joint) Write(p []byte) (int, error) {
+func (j *pump) Write(p []byte) (int, error) {
 	if j.s.ended.Load() && !j.s.circuitClosed() {
 		j.hurry()
 	}
@@ -93,7 +93,7 @@ func (j *joint) Write(p []byte) (int, error) {
 }
 
 // TryWrite implements trier, for the channel's reader.
-func (j *joint) TryWrite(p []byte) (int, error) {
+func (j *pump) TryWrite(p []byte) (int, error) {
 	n, err := j.conn.TryWrite(p)
 	tally(j.terms.Down, n)
 	return n, err
@@ -108,7 +108,7 @@ func tally(to *atomic.Uint64, n int) {
 
 // hurry bounds the time of writes to the connection: the stream has ended, or its circuit
 // has, and nothing else wakes a goroutine that writes to a peer which reads nothing.
-func (j *joint) hurry() {
+func (j *pump) hurry() {
 	if j.terms.Flush != nil {
 		j.conn.SetWriteDeadline(time.Now().Add(j.terms.Flush()))
 	}

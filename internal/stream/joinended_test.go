@@ -12,7 +12,7 @@ import (
 )
 
 // TestJoinEndsWithTheStream: a program that keeps its side open after END does not keep the
-// joint, whether its end of the data came by END or before.
+// pump, whether its end of the data came by END or before.
 func TestJoinEndsWithTheStream(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		h := newTargets(t)

@@ -8,17 +8,17 @@ import (
 )
 
 // CloseWrite implements Joined.
-func (j *joint) CloseWrite() error { return j.conn.CloseWrite() }
+func (j *pump) CloseWrite() error { return j.conn.CloseWrite() }
 
 // Reset implements Joined.
-func (j *joint) Reset() {
+func (j *pump) Reset() {
 	j.conn.Reset()
 	j.Cut()
 }
 
-// stop notes the end of a direction.
-func (j *joint) stop(m *motion, err error) {
-	tell, first := j.stops(m)
+// endDirection notes the end of a direction.
+func (j *pump) endDirection(m *motion, err error) {
+	tell, first := j.setEnded(m)
 	if !first {
 		return
 	}
@@ -26,15 +26,15 @@ func (j *joint) stop(m *motion, err error) {
 	// before down has written what came until then.
 	over := j.s.ended.Load()
 	tell = tell && !(over && m == &j.up)
-	if tell && j.say(m, err) || over && j.done(&j.down) {
+	if tell && j.tellOwner(m, err) || over && j.hasEnded(&j.down) {
 		j.Cut()
 	}
-	j.part()
+	j.countDone()
 }
 
-// stops reports whether a direction ends now, and whether the caller of Join does not
+// setEnded reports whether a direction ends now, and whether the caller of Join does not
 // know that yet.
-func (j *joint) stops(m *motion) (tell, first bool) {
+func (j *pump) setEnded(m *motion) (tell, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if *m == ended {
@@ -44,25 +44,25 @@ func (j *joint) stops(m *motion) (tell, first bool) {
 	return !j.over, true
 }
 
-func (j *joint) loss() bool {
+func (j *pump) dropsRest() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.lost
+	return j.dropping
 }
 
-func (j *joint) done(m *motion) bool {
+func (j *pump) hasEnded(m *motion) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return *m == ended
 }
 
-// say tells of the end of a direction. It reports whether nothing more must be moved.
-func (j *joint) say(m *motion, err error) (over bool) {
+// tellOwner tells of the end of a direction. It reports whether nothing more must be moved.
+func (j *pump) tellOwner(m *motion, err error) (over bool) {
 	switch up := m == &j.up; {
 	case j.terms.Reason == nil && up:
-		return j.owner.(Ends).Up(j, err)
+		return j.owner.(DirectionOwner).Up(j, err)
 	case j.terms.Reason == nil:
-		return j.owner.(Ends).Down(j, err)
+		return j.owner.(DirectionOwner).Down(j, err)
 	case up:
 		return j.targetUp(err)
 	}
@@ -70,11 +70,11 @@ func (j *joint) say(m *motion, err error) (over bool) {
 }
 
 // targetUp passes the end of a target's bytes on.
-func (j *joint) targetUp(err error) (over bool) {
+func (j *pump) targetUp(err error) (over bool) {
 	switch {
 	case err != nil:
 		return j.fail(j.terms.Reason(err))
-	case !j.s.HalfClose() || j.loss():
+	case !j.s.HalfClose() || j.dropsRest():
 		// END closes both directions, so the end of the target's bytes ends both.
 		return j.fail(cell.EndDone)
 	}
@@ -83,31 +83,31 @@ func (j *joint) targetUp(err error) (over bool) {
 }
 
 // targetDown passes the end of the client's bytes on.
-func (j *joint) targetDown(err error) (over bool) {
+func (j *pump) targetDown(err error) (over bool) {
 	if err != nil {
 		return j.fail(j.terms.Reason(err))
 	}
 	err = j.conn.CloseWrite()
-	if err == nil || errors.Is(err, syscall.ENOTCONN) && !j.done(&j.up) {
+	if err == nil || errors.Is(err, syscall.ENOTCONN) && !j.hasEnded(&j.up) {
 		return false // a target that has closed: what it sent before may not be passed on yet
 	}
 	return j.fail(cell.EndDone)
 }
 
-func (j *joint) fail(r cell.EndReason) (over bool) {
+func (j *pump) fail(r cell.EndReason) (over bool) {
 	_ = j.s.CloseReason(r) // an error says that the circuit is closed
 	return true
 }
 
-// brokeUp and brokeDown end all after a panic.
-func (j *joint) brokeUp(err error)   { j.broke(&j.up, err) }
-func (j *joint) brokeDown(err error) { j.broke(&j.down, err) }
+// upPanicked and downPanicked end all after a panic.
+func (j *pump) upPanicked(err error)   { j.endAfterPanic(&j.up, err) }
+func (j *pump) downPanicked(err error) { j.endAfterPanic(&j.down, err) }
 
-func (j *joint) broke(m *motion, err error) {
+func (j *pump) endAfterPanic(m *motion, err error) {
 	_ = j.s.CloseReason(cell.EndInternal) // an error says that the circuit is closed
-	if tell, first := j.stops(m); first && tell {
-		j.say(m, err)
+	if tell, first := j.setEnded(m); first && tell {
+		j.tellOwner(m, err)
 	}
 	j.Cut()
-	j.part()
+	j.countDone()
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// finish ends a joint when its stream has ended.
+// finish ends a pump when its stream has ended.
 type finish chan struct{}
 
 func (f finish) Up(stream.Joined, error) bool   { return false }
 func (f finish) Down(stream.Joined, error) bool { return false }
 func (f finish) Done()                          { close(f) }
 
-// TestJoinStartsNothing: a joint begins without a goroutine for what the stream brings, unless that
+// TestJoinStartsNothing: a pump begins without a goroutine for what the stream brings, unless that
 // has brought something, and has the caller move what the connection brings.
 func TestJoinStartsNothing(t *testing.T) {
 	for _, waits := range []bool{false, true} {

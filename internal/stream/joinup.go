@@ -19,24 +19,24 @@ const patience = 100 * time.Millisecond
 
 // Wake implements idle.Waker: it continues to move up, because the connection has
 // something to read.
-func (j *joint) Wake() {
-	defer panics.Recover(j.terms.Log, j.brokeUp)
-	if j.start(&j.up) {
+func (j *pump) Wake() {
+	defer panics.Recover(j.terms.Log, j.upPanicked)
+	if j.setMoving(&j.up) {
 		j.moveUp(nil)
 	}
 }
 
 // moveUp moves bytes from the connection to the stream until there is nothing to read.
-func (j *joint) moveUp(first []byte) {
+func (j *pump) moveUp(first []byte) {
 	if len(first) > 0 {
 		if _, err := j.s.Write(first); err != nil {
-			j.stop(&j.up, err)
+			j.endDirection(&j.up, err)
 			return
 		}
 	}
 	f := newSource(nil, j.s.account)
 	defer f.drop()
-	for patient := !j.rests || sinceStart()-j.rested < patience && j.conn.Known(); ; patient = true {
+	for patient := !j.canRest || sinceZero()-j.restedAt < patience && j.conn.Known(); ; patient = true {
 		var err error
 		if patient {
 			err = j.readWaiting(f)
@@ -44,20 +44,20 @@ func (j *joint) moveUp(first []byte) {
 			f.raw = &j.conn
 			err = j.pour(f, false)
 		}
-		if !j.rests || err != nonblock.ErrWait {
-			j.stop(&j.up, j.ending(err))
+		if !j.canRest || err != nonblock.ErrWait {
+			j.endDirection(&j.up, j.endOfData(err))
 			return
 		}
 		f.drop()
-		if j.rest() {
+		if j.restUp() {
 			return
 		}
-		// The poller does not work, or the joint is over: the next read shows that.
+		// The poller does not work, or the pump is over: the next read shows that.
 	}
 }
 
 // pour moves what can be read; wait says that it waits for more. It returns why it ends.
-func (j *joint) pour(f *source, wait bool) error {
+func (j *pump) pour(f *source, wait bool) error {
 	for {
 		b, err := f.read(wait)
 		if len(b) > 0 {
@@ -73,14 +73,14 @@ func (j *joint) pour(f *source, wait bool) error {
 }
 
 // readWaiting moves bytes until none have come for some time.
-func (j *joint) readWaiting(f *source) error {
+func (j *pump) readWaiting(f *source) error {
 	conn, raw, err := j.conn.Hold(true)
 	if err != nil {
 		return err
 	}
 	defer j.conn.Release()
 	f.r, f.raw = conn, nil
-	if !j.rests {
+	if !j.canRest {
 		return j.pour(f, true)
 	}
 	f.raw = &impatient{conn: conn, raw: raw}
@@ -107,20 +107,20 @@ func (r *impatient) Read(f func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// rest has the poller wait for the connection; then another goroutine may move up
+// restUp has the poller wait for the connection; then another goroutine may move up
 // already when it returns.
-func (j *joint) rest() bool {
+func (j *pump) restUp() bool {
 	if j.setResting(&j.up) {
 		if j.conn.Rest() == nil {
 			return true
 		}
-		return !j.start(&j.up)
+		return !j.setMoving(&j.up)
 	}
 	return false
 }
 
-// ending returns nil for the end of the data.
-func (j *joint) ending(err error) error {
+// endOfData returns nil for the end of the data.
+func (j *pump) endOfData(err error) error {
 	switch {
 	case err != io.EOF:
 		return err

@@ -29,18 +29,18 @@ func TestEndAfterAFailedWrite(t *testing.T) {
 		{syscall.EPIPE, nil},          // somebody was told of the failure, or the peer has ended
 		{os.ErrDeadlineExceeded, nil}, // the connection is as good as before
 	} {
-		j := new(joint)
+		j := new(pump)
 		j.conn.Init(broken{err: c.write}, j)
-		if err := j.ending(io.EOF); err != nil {
+		if err := j.endOfData(io.EOF); err != nil {
 			t.Error(c.write, err)
 		}
 		if _, err := j.conn.Write([]byte("x")); !errors.Is(err, c.write) {
 			t.Fatal(err)
 		}
-		if err := j.ending(io.EOF); err != c.want {
+		if err := j.endOfData(io.EOF); err != c.want {
 			t.Errorf("%v: %v, %v wanted", c.write, err, c.want)
 		}
-		if err := j.ending(net.ErrClosed); err != net.ErrClosed {
+		if err := j.endOfData(net.ErrClosed); err != net.ErrClosed {
 			t.Error(err)
 		}
 	}

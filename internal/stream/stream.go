@@ -38,7 +38,7 @@ type Stream struct {
 	sinkMu sync.Mutex // held to take from buf for sink; WriteTo holds it except when it waits
 	sink   *sink      // what WriteTo writes to, or the connection that the stream is joined to
 
-	joint atomic.Pointer[joint] // set by Join
+	pump atomic.Pointer[pump] // set by Join
 
 	mu sync.Mutex // guards the fields below
 	// receiving
@@ -259,7 +259,7 @@ func (s *Stream) finishLocked(readErr, writeErr error) {
 	if e.linger != nil {
 		e.linger.Stop()
 	}
-	if j := s.joint.Load(); j != nil {
+	if j := s.pump.Load(); j != nil {
 		j.hurry()
 	}
 	s.dirty = true
@@ -309,8 +309,8 @@ func (s *Stream) circuitClosed() bool {
 }
 
 func (s *Stream) wakeReader() {
-	if j := s.joint.Load(); j != nil {
-		j.changed()
+	if j := s.pump.Load(); j != nil {
+		j.streamChanged()
 		return
 	}
 	s.readWake.Wake()
