@@ -50,7 +50,7 @@ func (p *Pool) rest() bool {
 // sweep closes circuits that have no streams and are too old.
 func (p *Pool) sweep(now time.Time) {
 	for _, e := range p.entries {
-		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxDirtiness
+		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness
 		if over && e.leases == 0 {
 			e.retired = true
 			e.c.Close()
@@ -236,7 +236,7 @@ func (p *Pool) next(now time.Time) time.Duration {
 		if e.clean() {
 			at(e.expires)
 		} else {
-			at(e.dirty.Add(p.cfg.MaxDirtiness))
+			at(e.dirty.Add(p.cfg.MaxCircuitDirtiness))
 		}
 	}
 	for _, last := range p.predicted {

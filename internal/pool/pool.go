@@ -67,9 +67,20 @@ type HopError struct {
 func (e *HopError) Error() string { return e.Err.Error() }
 func (e *HopError) Unwrap() error { return e.Err }
 
+// Live is the part of a Config that may change while the pool runs: see Set. Fields have the names
+// that they have in the configuration of package chive (see role.Take).
+type Live struct {
+	MaxCircuitDirtiness time.Duration // how long a dirty circuit takes new streams; 10 minutes
+}
+
+func (l Live) orDefaults() Live {
+	l.MaxCircuitDirtiness = Dirtiness(l.MaxCircuitDirtiness)
+	return l
+}
+
 // Config says how a Pool works. Zero fields get defaults.
 type Config struct {
-	MaxDirtiness time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	Live
 	CleanTimeout time.Duration // how long a clean circuit is kept; 30 minutes
 	MaxStreams   int           // streams on one circuit; 1000
 	MaxPending   int           // circuits being built; 32
@@ -87,6 +98,7 @@ type Config struct {
 }
 
 func (c *Config) defaults() {
+	c.Live = c.Live.orDefaults()
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -97,7 +109,6 @@ func (c *Config) defaults() {
 			*n = v
 		}
 	}
-	def(&c.MaxDirtiness, defaultDirtiness)
 	def(&c.CleanTimeout, 30*time.Minute)
 	def(&c.Predict, time.Hour)
 	def(&c.LearnEvery, 10*time.Second)
@@ -228,12 +239,11 @@ func (p *Pool) NewIdentity() {
 	p.kick()
 }
 
-// SetMaxDirtiness changes how long a dirty circuit takes new streams; zero: 10
-// minutes.
-func (p *Pool) SetMaxDirtiness(d time.Duration) {
+// Set takes over other settings. Zero fields get defaults.
+func (p *Pool) Set(l Live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg.MaxDirtiness = Dirtiness(d)
+	p.cfg.Live = l.orDefaults()
 	p.kick()
 }
 

@@ -96,7 +96,7 @@ func TestDirtiness(t *testing.T) {
 		time.Sleep(time.Minute)
 		l := acquire(t, p, to(443, key("a")))
 		if l.Circuit == first.Circuit {
-			t.Error("a circuit took a stream after MaxDirtiness")
+			t.Error("a circuit took a stream after MaxCircuitDirtiness")
 		}
 		c := first.Circuit.(*fakeCircuit)
 		if c.closed() {
