@@ -122,6 +122,9 @@ type Config struct {
 	// MaxCircuitDirtiness is how long after its first use a circuit gets new
 	// streams. 0: 10 minutes.
 	MaxCircuitDirtiness time.Duration `reload:"live"`
+	// MaxClientCircuitsPending is how many circuits for streams, and ahead of them, are being
+	// built at a time; more wait. Those of services that the client hosts do not count. 0: 32.
+	MaxClientCircuitsPending int `reload:"live"`
 	// CircuitBuildTimeout is how long a circuit may take to build. 0: the client
 	// learns it from earlier circuits.
 	CircuitBuildTimeout time.Duration

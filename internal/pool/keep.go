@@ -110,13 +110,13 @@ func (p *Pool) forget(now time.Time) {
 // it only tries one now and then: requests come first. Circuits that were built to
 // learn do not count against MaxClean: they may be more than that.
 func (p *Pool) prebuild(now time.Time) {
-	limit := p.cfg.MaxPending
+	limit := p.cfg.MaxClientCircuitsPending
 	if p.failures > 0 {
 		// Launches that already take long do not count.
 		limit = 1
 		for _, l := range p.launches {
 			if l.slow {
-				limit = min(limit+1, p.cfg.MaxPending)
+				limit = min(limit+1, p.cfg.MaxClientCircuitsPending)
 			}
 		}
 	}

@@ -70,11 +70,13 @@ func (e *HopError) Unwrap() error { return e.Err }
 // Live is the part of a Config that may change while the pool runs: see Set. Fields have the names
 // that they have in the configuration of package chive (see role.Take).
 type Live struct {
-	MaxCircuitDirtiness time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	MaxCircuitDirtiness      time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	MaxClientCircuitsPending int           // circuits being built; 32
 }
 
 func (l Live) orDefaults() Live {
 	l.MaxCircuitDirtiness = Dirtiness(l.MaxCircuitDirtiness)
+	l.MaxClientCircuitsPending = cmp.Or(l.MaxClientCircuitsPending, defaultPending)
 	return l
 }
 
@@ -83,7 +85,6 @@ type Config struct {
 	Live
 	CleanTimeout time.Duration // how long a clean circuit is kept; 30 minutes
 	MaxStreams   int           // streams on one circuit; 1000
-	MaxPending   int           // circuits being built; 32
 	MaxClean     int           // clean circuits and preemptive launches, but for those of Learn; 12
 	PerPort      int           // clean circuits for each predicted port, twice that for onion services; 2. Negative: none
 	Predict      time.Duration // how long a port is predicted after its use; an hour
@@ -113,7 +114,6 @@ func (c *Config) defaults() {
 	def(&c.Predict, time.Hour)
 	def(&c.LearnEvery, 10*time.Second)
 	num(&c.MaxStreams, 1000)
-	num(&c.MaxPending, 32)
 	num(&c.MaxClean, 12)
 	num(&c.PerPort, 2)
 	num(&c.MaxAttempts, 8)
@@ -244,7 +244,7 @@ func (p *Pool) Set(l Live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cfg.Live = l.orDefaults()
-	p.kick()
+	p.kick() // what waits may fit another bound
 }
 
 // Dirtiness returns how long a dirty circuit takes new streams, by the option: zero
@@ -272,6 +272,9 @@ func (p *Pool) kick() {
 // defaultDirtiness is how long a dirty circuit takes new streams, unless told
 // otherwise.
 const defaultDirtiness = 10 * time.Minute
+
+// defaultPending is how many circuits are being built at a time, unless told otherwise, as in C tor.
+const defaultPending = 32
 
 // Totals count since the pool was made.
 type Totals struct {
