@@ -19,12 +19,10 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsclient"
-	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // Client is a Tor client inside this program. Its methods may be called from
@@ -192,11 +190,7 @@ func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.inner.Dial(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return conn, nil
+	return asker{c}.DialRequest(ctx, req)
 }
 
 // Dial is DialContext without a context.
@@ -204,6 +198,7 @@ func (c *Client) Dial(network, addr string) (net.Conn, error) {
 	return c.DialContext(context.Background(), network, addr)
 }
 
+// request reads what a program asks for, once: nothing behind it reads texts or the context's values.
 func (c *Client) request(ctx context.Context, network, addr string) (client.Request, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -213,21 +208,10 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	if err != nil || n == 0 {
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
-	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx), Permit: stream.PermitOf(ctx)}
-	req.Family, err = familyOf(ctx, network)
+	w := wishOf(ctx)
+	req := client.Request{Host: host, Port: uint16(n), Key: w.key(c), Early: w.early}
+	req.Family, err = w.familyOn(network)
 	return req, err
-}
-
-// key returns the isolation key of a stream, from ctx, this client and its
-// configuration.
-func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Key {
-	k := isolation.FromContext(ctx)
-	k.By |= c.inner.Isolation()
-	k.Child, k.Host, k.Port, k.Country = c.token, host, port, countryOf(ctx)
-	if everyStream(ctx) {
-		k.Stream = c.alone.Add(1)
-	}
-	return k.Trim()
 }
 
 // Isolated returns a client whose streams share no circuit with those of any
