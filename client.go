@@ -18,15 +18,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/hsclient"
-	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/options"
-	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/role"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // Client is a Tor client inside this program. Its methods may be called from
@@ -54,8 +50,7 @@ type core struct {
 	tokens            atomic.Uint64
 	alone             atomic.Uint64 // streams with circuits of their own
 	closing           sync.Once
-	closed            error         // the result of Close; written in closing
-	by                atomic.Uint32 // an isolation.By, of the configuration
+	closed            error // the result of Close; written in closing
 	web               httpClients
 }
 
@@ -78,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	co := &core{given: given, cfg: cfg, configured: read.onionKeys}
+	co := &core{given: given, cfg: cfg, configured: read.OnionKeys}
 	dir, err := co.openDir()
 	if err != nil {
 		return nil, err
@@ -89,22 +84,10 @@ func New(cfg Config) (*Client, error) {
 	if co.inner, err = client.New(inner); err != nil {
 		return nil, errors.Join(err, co.dir.Close())
 	}
-	co.by.Store(uint32(cfg.isolation()))
 	return &Client{core: co}, nil
 }
 
 var errReloadClosed = fault.Also(fault.New(fault.Closed, "reload: the client is closed"), net.ErrClosed)
-
-// isolation returns the fields by which all streams of the client are kept apart.
-func (cfg *Config) isolation() (by isolation.By) {
-	if cfg.IsolateDestAddr {
-		by |= isolation.ByDestAddr
-	}
-	if cfg.IsolateDestPort {
-		by |= isolation.ByDestPort
-	}
-	return by
-}
 
 // Reload takes over the fields of cfg that may change while the client runs: those
 // that Config marks with reload:"live". They hold for streams from now on; where
@@ -127,18 +110,15 @@ func (c *Client) Reload(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	keys, err := read.onionKeys.Join(c.added)
+	keys, err := read.OnionKeys.Join(c.added)
 	if err != nil {
 		return options.Wrong("ClientOnionAuth", "%w; the other one was added while the client runs", err)
 	}
 	if (len(c.given.Bridges) > 0) != (len(cfg.Bridges) > 0) {
 		return options.Wrong("Bridges", "reload: a client with bridges needs some, and one without cannot get any while it runs: start another one")
 	}
-	c.configured, read.onionKeys = read.onionKeys, keys
-	inner := cfg.inner("", read)
-	c.core.by.Store(uint32(cfg.isolation()))
-	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys, Countries: inner.Countries})
-	c.inner.SetBridges(read.bridges, read.transports)
+	c.configured, read.OnionKeys = read.OnionKeys, keys
+	c.inner.Reload(read.Live)
 	c.given = next
 	c.web.renew() // idle connections may be on circuits that are wanted no more
 	return nil
@@ -182,22 +162,14 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 	out := client.Config{
 		Network: cfg.Network.dir, Dir: dir, Log: cfg.Logger,
 		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
-		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
+		Live: r.Live, BuildTimeout: cfg.CircuitBuildTimeout,
 		CGO: cfg.CGO.inner(), Congestion: cfg.CongestionControl.inner(), Conflux: cfg.Conflux.inner(),
 		RejectInternal: cfg.ClientRejectInternalAddresses.inner(), RejectInternalAnswers: cfg.ClientDNSRejectInternalAddresses.inner(),
 		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(), OnionMaxEffort: cfg.onionMaxEffort(),
-		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	out.Outbound = r.outbound
-	out.Upstream, out.Path, out.Map, out.Bridges, out.Transports, out.OnionKeys = r.upstream, r.path, r.addrMap, r.bridges, r.transports, r.onionKeys
-	out.Inside = r.inside
-	out.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
-		if t := r.path.Countries; t != nil {
-			return t, nil
-		}
-		return cfg.countries("a connection")
-	}}
+	out.Upstream, out.Inside = r.upstream, r.inside
 	return out
 }
 
@@ -218,11 +190,7 @@ func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.inner.Dial(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return conn, nil
+	return asker{c}.DialRequest(ctx, req)
 }
 
 // Dial is DialContext without a context.
@@ -230,6 +198,7 @@ func (c *Client) Dial(network, addr string) (net.Conn, error) {
 	return c.DialContext(context.Background(), network, addr)
 }
 
+// request reads what a program asks for, once: nothing behind it reads texts or the context's values.
 func (c *Client) request(ctx context.Context, network, addr string) (client.Request, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -239,21 +208,10 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	if err != nil || n == 0 {
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
-	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx), Permit: stream.PermitOf(ctx)}
-	req.Family, err = familyOf(ctx, network)
+	w := wishOf(ctx)
+	req := client.Request{Host: host, Port: uint16(n), Key: w.key(c), Early: w.early}
+	req.Family, err = w.familyOn(network)
 	return req, err
-}
-
-// key returns the isolation key of a stream, from ctx, this client and its
-// configuration.
-func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Key {
-	k := isolation.FromContext(ctx)
-	k.By |= isolation.By(c.by.Load())
-	k.Child, k.Host, k.Port, k.Country = c.token, host, port, countryOf(ctx)
-	if everyStream(ctx) {
-		k.Stream = c.alone.Add(1)
-	}
-	return k.Trim()
 }
 
 // Isolated returns a client whose streams share no circuit with those of any

@@ -8,7 +8,6 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // Answer is one answer to a lookup.
@@ -21,11 +20,12 @@ type Answer struct {
 // Lookup asks an exit for the addresses of a host name, or, when host is an
 // address, for its names. There is at least one answer, or an error.
 func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
-	family, err := familyOf(ctx, "tcp")
+	w := wishOf(ctx)
+	family, err := w.familyOn("tcp")
 	if err != nil {
 		return nil, err
 	}
-	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0), Family: family, Permit: stream.PermitOf(ctx)})
+	as, err := asker{c}.LookupRequest(ctx, client.Request{Host: host, Key: w.key(c), Family: family})
 	if err != nil {
 		return nil, err
 	}

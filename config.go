@@ -9,11 +9,12 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/options"
-	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/transport"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -121,6 +122,9 @@ type Config struct {
 	// MaxCircuitDirtiness is how long after its first use a circuit gets new
 	// streams. 0: 10 minutes.
 	MaxCircuitDirtiness time.Duration `reload:"live"`
+	// MaxClientCircuitsPending is how many circuits for streams, and ahead of them, are being
+	// built at a time; more wait. Those of services that the client hosts do not count. 0: 32.
+	MaxClientCircuitsPending int `reload:"live"`
 	// CircuitBuildTimeout is how long a circuit may take to build. 0: the client
 	// learns it from earlier circuits.
 	CircuitBuildTimeout time.Duration
@@ -205,14 +209,10 @@ func (c *Config) Check() error {
 
 // choices is what a Config says in texts, in the forms of the internal packages.
 type choices struct {
-	upstream   *upstream.Proxy
-	path       path.Config
-	addrMap    *client.AddrMap
-	bridges    []pt.BridgeLine
-	transports []pt.TransportLine
-	inside     map[string]transport.Client
-	onionKeys  hsclient.Keys
-	outbound   struct{ OR, PT, Rest netaddr.Sources }
+	client.Live
+	upstream *upstream.Proxy
+	inside   map[string]transport.Client
+	outbound struct{ OR, PT, Rest netaddr.Sources }
 }
 
 // read checks all fields, and reads those that are texts or name files.
@@ -226,6 +226,7 @@ func (c *Config) read() (r choices, err error) {
 	if c.RequireOnionPQ && c.PQ == PQOff {
 		return r, options.Wrong("RequireOnionPQ", "the option PQ is off")
 	}
+	role.Take(&r.Live, c)
 	if r.upstream, err = c.upstream(); err != nil {
 		return r, err
 	}
@@ -235,13 +236,20 @@ func (c *Config) read() (r choices, err error) {
 	if err = c.outbound(&r); err != nil {
 		return r, err
 	}
-	if r.onionKeys, err = c.onionKeys(); err != nil {
+	if r.OnionKeys, err = c.onionKeys(); err != nil {
 		return r, err
 	}
-	if r.addrMap, err = c.addrMap(); err != nil {
+	if r.Map, err = c.addrMap(); err != nil {
 		return r, err
 	}
-	r.path, err = c.paths(r.upstream)
+	r.Path, err = c.paths(r.upstream)
+	known := r.Path.Countries
+	r.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
+		if known != nil {
+			return known, nil
+		}
+		return c.countries("a connection")
+	}}
 	return r, err
 }
 
@@ -283,19 +291,19 @@ func (c *Config) bridges(r *choices) (err error) {
 		if err != nil {
 			return options.Wrong("Bridges", "entry %d: %w", i+1, err)
 		}
-		r.bridges = append(r.bridges, b)
+		r.Bridges = append(r.Bridges, b)
 	}
 	for i, s := range c.ClientTransportPlugins {
 		p, err := pt.ParseTransportLine(s)
 		if err != nil {
 			return options.Wrong("ClientTransportPlugins", "entry %d: %w", i+1, err)
 		}
-		r.transports = append(r.transports, p)
+		r.Transports = append(r.Transports, p)
 	}
-	if r.inside, err = c.inside(r.transports); err != nil {
+	if r.inside, err = c.inside(r.Transports); err != nil {
 		return err
 	}
-	if err := client.CheckBridges(r.bridges, r.transports, r.inside, r.upstream != nil); err != nil {
+	if err := client.CheckBridges(r.Bridges, r.Transports, r.inside, r.upstream != nil); err != nil {
 		return options.Wrong("Bridges", "%w", err)
 	}
 	return nil

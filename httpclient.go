@@ -29,8 +29,7 @@ func (c *Client) HTTPClient() *http.Client {
 	t := &httpTransport{
 		dial: c.DialContext,
 		key: func(ctx context.Context) httpKey { // an http.Transport keeps hosts and ports apart
-			f, _ := ctx.Value(familyKey{}).(IPFamily)
-			return httpKey{c.key(ctx, "", 0), f}
+			return httpKey{c.key(ctx, "", 0), wishOf(ctx).family}
 		},
 	}
 	c.web.add(t)

@@ -126,6 +126,13 @@ func (l *OnionListener) Close() error {
 	return l.closed
 }
 
+// name returns the service's name. Config would copy the secret key, too.
+func (l *OnionListener) name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.given.Name
+}
+
 // Config returns the configuration that Listen or the last successful Reload received.
 func (l *OnionListener) Config() OnionConfig {
 	l.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/role"
 )
 
 // OnionConfig is the configuration of an onion service. The zero OnionConfig is a
@@ -139,7 +140,8 @@ func (cfg *OnionConfig) masters() ([]ident.Ed25519ID, error) {
 
 // live turns what may change into the service's configuration.
 func (cfg *OnionConfig) live() (hsservice.Live, error) {
-	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit, AllowUnknownPorts: cfg.AllowUnknownPorts, DeferConnected: cfg.DeferConnected}
+	var out hsservice.Live
+	role.Take(&out, cfg)
 	switch cfg.ExportCircuitID {
 	case "":
 	case "haproxy":

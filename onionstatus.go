@@ -35,7 +35,7 @@ type OnionPoW struct {
 func (l *OnionListener) Status() OnionStatus {
 	s := l.s.Status()
 	out := OnionStatus{
-		Address: l.Address(), Name: l.Config().Name, Published: s.Published, IntroductionPoints: []string{}, Launching: s.Launching,
+		Address: l.Address(), Name: l.name(), Published: s.Published, IntroductionPoints: []string{}, Launching: s.Launching,
 		Uploaded: s.Uploaded, Missing: s.Missing, AuthorizedClients: s.Clients, Circuits: s.Circuits, Streams: s.Streams,
 		Introductions: s.Introductions, Rejected: s.Rejected, Failed: s.Failed, StreamsOpened: s.StreamsOpened, StreamsRefused: s.StreamsRefused,
 	}

@@ -9,8 +9,38 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// earlyKey is the context's key of early data.
-type earlyKey struct{}
+// wish is what a context asks for of the streams and lookups that it is given to: the one value that
+// the functions With... of this package put into it.
+type wish struct {
+	auth    isolation.Auth
+	every   bool // each stream has a circuit of its own
+	country string
+	family  IPFamily
+	early   []byte
+}
+
+type wishKey struct{}
+
+func wishOf(ctx context.Context) wish {
+	w, _ := ctx.Value(wishKey{}).(wish)
+	return w
+}
+
+// with returns a context with another wish.
+func with(ctx context.Context, set func(*wish)) context.Context {
+	w := wishOf(ctx)
+	set(&w)
+	return context.WithValue(ctx, wishKey{}, w)
+}
+
+// key returns what the wish says of the circuits that a stream of a client may use.
+func (w *wish) key(c *Client) isolation.Key {
+	k := isolation.Key{Auth: w.auth, Country: w.country}
+	if w.every {
+		k.Stream = c.alone.Add(1)
+	}
+	return k
+}
 
 // WithIsolation returns a context whose streams and lookups share circuits only
 // with those of an equal key, within one client. It isolates single calls;
@@ -20,17 +50,17 @@ type earlyKey struct{}
 // The key decides when a connection is opened. Whoever keeps connections for later
 // must keep those of each key apart, as HTTPClient does.
 func WithIsolation(ctx context.Context, key string) context.Context {
-	var k isolation.Key
+	var auth isolation.Auth
 	if key != "" {
-		k.Auth = isolation.NewAuth(key)
+		auth = isolation.NewAuth(key)
 	}
-	return isolation.NewContext(ctx, k)
+	return with(ctx, func(w *wish) { w.auth = auth })
 }
 
 // WithIsolateEveryStream returns a context whose streams and lookups have a circuit each, which
 // nothing else uses, before or after. An HTTPClient opens a connection for each request then.
 func WithIsolateEveryStream(ctx context.Context) context.Context {
-	return context.WithValue(ctx, everyKey{}, true)
+	return with(ctx, func(w *wish) { w.every = true })
 }
 
 // WithExitCountry returns a context whose streams and lookups leave the network by an exit in a
@@ -38,7 +68,7 @@ func WithIsolateEveryStream(ctx context.Context) context.Context {
 // there that can be used, there is an error (ErrConfig), and no stream. A country makes a client stand out.
 // It has no meaning for hosts below .onion, to which no exit leads.
 func WithExitCountry(ctx context.Context, country string) context.Context {
-	return context.WithValue(ctx, countryKey{}, strings.ToLower(country))
+	return with(ctx, func(w *wish) { w.country = strings.ToLower(country) })
 }
 
 // IPFamily says which addresses of a host an exit may connect to, and which lookups return.
@@ -61,38 +91,21 @@ func (f IPFamily) String() string {
 // WithIPFamily returns a context whose streams and lookups are of a family. It has no meaning for
 // hosts below .onion, which have no addresses.
 func WithIPFamily(ctx context.Context, f IPFamily) context.Context {
-	return context.WithValue(ctx, familyKey{}, f)
+	return with(ctx, func(w *wish) { w.family = f })
 }
 
-type (
-	everyKey   struct{}
-	countryKey struct{}
-	familyKey  struct{}
-)
-
-// everyStream reports whether each stream of ctx has a circuit of its own.
-func everyStream(ctx context.Context) bool { return ctx.Value(everyKey{}) != nil }
-
-func countryOf(ctx context.Context) string {
-	s, _ := ctx.Value(countryKey{}).(string)
-	return s
-}
-
-// familyOf returns the family of a stream or a lookup. network is "tcp", "tcp4" or "tcp6".
-func familyOf(ctx context.Context, network string) (stream.Family, error) {
-	f := stream.FamilyOf(ctx) // of package socks
-	switch ours, _ := ctx.Value(familyKey{}).(IPFamily); ours {
-	case FamilyAny:
+// familyOn returns the family of a stream or a lookup. network is "tcp", "tcp4" or "tcp6".
+func (w *wish) familyOn(network string) (f stream.Family, err error) {
+	switch w.family {
+	case FamilyAny, FamilyPreferIPv4:
 	case FamilyIPv4Only:
 		f = stream.IPv4Only
 	case FamilyIPv6Only:
 		f = stream.IPv6Only
-	case FamilyPreferIPv4:
-		f = stream.AnyFamily
 	case FamilyPreferIPv6:
 		f = stream.IPv6First
 	default:
-		return f, fault.New(fault.Config, "dial: %d is no family of addresses", ours)
+		return f, fault.New(fault.Config, "dial: %d is no family of addresses", w.family)
 	}
 	only := map[string]stream.Family{"tcp4": stream.IPv4Only, "tcp6": stream.IPv6Only}
 	want, ok := only[network]
@@ -111,10 +124,5 @@ func familyOf(ctx context.Context, network string) (stream.Family, error) {
 // request to connect, one round trip sooner than a Write could. The data is lost
 // if the exit refuses. The caller must not change data until DialContext returns.
 func WithEarlyData(ctx context.Context, data []byte) context.Context {
-	return context.WithValue(ctx, earlyKey{}, data)
-}
-
-func earlyOf(ctx context.Context) []byte {
-	b, _ := ctx.Value(earlyKey{}).([]byte)
-	return b
+	return with(ctx, func(w *wish) { w.early = data })
 }

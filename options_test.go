@@ -24,14 +24,15 @@ func TestFamilies(t *testing.T) {
 		{FamilyIPv6Only, "tcp6", stream.IPv6Only, true}, {FamilyIPv4Only, "tcp4", stream.IPv4Only, true}, {FamilyPreferIPv6, "tcp4", stream.IPv4Only, true},
 		{FamilyIPv6Only, "tcp4", 0, false}, {FamilyIPv4Only, "tcp6", 0, false}, {FamilyPreferIPv6 + 1, "tcp", 0, false}, {FamilyAny, "udp", 0, false},
 	} {
-		got, err := familyOf(WithIPFamily(t.Context(), x.f), x.network)
+		w := wishOf(WithIPFamily(t.Context(), x.f))
+		got, err := w.familyOn(x.network)
 		if x.ok && (err != nil || got != x.want) || !x.ok && !errors.Is(err, ErrConfig) {
 			t.Errorf("%v, %s: %v, %v", x.f, x.network, got, err)
 		}
 	}
 	// The last word counts, as with WithIsolation.
-	ctx := WithIPFamily(stream.WithFamily(t.Context(), stream.IPv6Only), FamilyPreferIPv4)
-	if got, err := familyOf(ctx, "tcp"); err != nil || got != stream.AnyFamily {
+	w := wishOf(WithIPFamily(WithIPFamily(t.Context(), FamilyIPv6Only), FamilyPreferIPv4))
+	if got, err := w.familyOn("tcp"); err != nil || got != stream.AnyFamily {
 		t.Error(got, err)
 	}
 }

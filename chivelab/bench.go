@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/chivelab/internal/ftebench"
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/chivelab/internal/ftebench"
 	"github.com/chivenet/chive/internal/options"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/chivelab/internal/flood"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/chivelab/internal/flood"
 	"github.com/chivenet/chive/internal/options"
 )
 

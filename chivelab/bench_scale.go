@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/chivelab/internal/scale"
+	"github.com/chivenet/chive/internal/lab/child"
 )
 
 // benchScaleCommand measures a relay with the load of the public network.

@@ -180,7 +180,7 @@ func bridgeClient(t *testing.T, nw *ctor.Network, d *dialled, lines []string, pl
 func bridgeClientIn(t *testing.T, dir string, nw *ctor.Network, d *dialled, lines []string, plugins ...string) *client.Client {
 	t.Helper()
 	desc := nw.Description()
-	cfg := client.Config{Network: &desc, Dir: dir, Dial: d.dial, Path: path.Config{SameSubnet: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	cfg := client.Config{Network: &desc, Dir: dir, Dial: d.dial, Live: client.Live{Path: path.Config{SameSubnet: true}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	for _, s := range lines {
 		l, err := pt.ParseBridgeLine(s)
 		if err != nil {

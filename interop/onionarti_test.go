@@ -156,7 +156,7 @@ func artiPage(t *testing.T, c *chive.Client, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: c}})
+	server := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: proxydial.Of(c)}})
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
 	defer func() {

@@ -277,7 +277,7 @@ func onionPorts(t *testing.T, ctx context.Context, c *chive.Client, open, closed
 		})
 		return l.Addr().String()
 	}
-	cfg := socks.Config{Dialer: proxydial.Dialer{Client: c}, ExtendedErrors: true}
+	cfg := socks.Config{Dialer: proxydial.Dialer{Client: proxydial.Of(c)}, ExtendedErrors: true}
 	d := socksclient.Dialer{Proxy: serve(socks.NewSOCKS(cfg))}
 	for host, want := range map[string]socksclient.Reply{
 		"2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion": 0xF0,

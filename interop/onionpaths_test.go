@@ -202,7 +202,7 @@ func singleOnionFar(t *testing.T, nw *ctor.Network, web string, proxy netip.Addr
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", a.String())
 	}
-	c, err := client.New(client.Config{Network: &desc, Dir: t.TempDir(), Path: path.Config{SameSubnet: true}, Dial: dial, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	c, err := client.New(client.Config{Network: &desc, Dir: t.TempDir(), Live: client.Live{Path: path.Config{SameSubnet: true}}, Dial: dial, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func TestSourceAddressesInCTorNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ccfg := client.Config{Network: &network, Path: path.Config{SameSubnet: true, Exit: only, Strict: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	ccfg := client.Config{Network: &network, Live: client.Live{Path: path.Config{SameSubnet: true, Exit: only, Strict: true}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	ccfg.Outbound.OR = clients
 	c, err := client.New(ccfg)
 	if err != nil {

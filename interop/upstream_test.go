@@ -148,7 +148,7 @@ func upstreamClient(t *testing.T, nw *ctor.Network, d *dialled, log *output, url
 		t.Fatal(err)
 	}
 	desc := nw.Description()
-	cfg := client.Config{Network: &desc, Dial: d.dial, Upstream: p, Path: path.Config{SameSubnet: true},
+	cfg := client.Config{Network: &desc, Dial: d.dial, Upstream: p, Live: client.Live{Path: path.Config{SameSubnet: true}},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if p.OnlyIPv4() {
 		cfg.Path.Reachable = cfg.Path.Reachable.WithoutIPv6()

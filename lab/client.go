@@ -57,7 +57,7 @@ func serveSOCKS(c *chive.Client, addr string) (string, func() error, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	proxy := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: c}, Isolate: isolation.ByClientAddr})
+	proxy := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: proxydial.Of(c)}, Isolate: isolation.ByClientAddr})
 	served := make(chan error, 1)
 	go func() { served <- proxy.Serve(ln) }()
 	return ln.Addr().String(), func() error { return errors.Join(proxy.Close(), <-served) }, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
@@ -24,6 +25,7 @@ import (
 	"github.com/chivenet/chive/internal/proxydial"
 	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -166,7 +168,7 @@ type program struct {
 
 // way is how the program's connections reach the network.
 type way struct {
-	proxydial.Client
+	client.Asker
 	socks string // the address of the proxy that runs already; empty: there is none
 	login string // a user name and a password, which keep the program's streams apart
 }
@@ -186,7 +188,7 @@ func (o *execOptions) way(ctx context.Context, s *daemon.Settings, cfg chive.Con
 		w, err := throughSOCKS(ctx, o.socks)
 		return w, none, err
 	}
-	client, err := chive.New(cfg)
+	own, err := chive.New(cfg)
 	if errors.Is(err, role.ErrInUse) {
 		running, joinErr := s.JoinClient(ctx)
 		if joinErr == nil {
@@ -195,21 +197,23 @@ func (o *execOptions) way(ctx context.Context, s *daemon.Settings, cfg chive.Con
 		if joinErr != nil {
 			return way{}, nil, fault.New(fault.KindOf(joinErr), "the data directory %s is in use, and the program cannot use the client that does: %w", cfg.DataDir, joinErr)
 		}
-		return way{Client: onlyDials(running.DialContext)}, none, nil
+		return way{Asker: onlyDials(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+			return running.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+		})}, none, nil
 	}
 	if err != nil {
 		return way{}, nil, err
 	}
 	hide := func() {}
 	if !o.quiet {
-		hide = daemon.ShowStart(client, terminal, cfg.Logger)
+		hide = daemon.ShowStart(own, terminal, cfg.Logger)
 	}
-	err = client.Wait(ctx)
+	err = own.Wait(ctx)
 	hide()
 	if err != nil {
-		return way{}, nil, errors.Join(fault.New(fault.KindOf(err), "the program was not started: %w", err), client.Close())
+		return way{}, nil, errors.Join(fault.New(fault.KindOf(err), "the program was not started: %w", err), own.Close())
 	}
-	return way{Client: client}, client.Close, nil
+	return way{Asker: proxydial.Of(own)}, own.Close, nil
 }
 
 // throughSOCKS returns the way through the SOCKS port of a proxy that runs. It fails if nobody
@@ -223,16 +227,8 @@ func throughSOCKS(ctx context.Context, addr string) (way, error) {
 	if err != nil {
 		return way{}, err
 	}
-	return way{socks: plainAddr(addr), login: user + ":" + password, Client: onlyDials(func(ctx context.Context, _, to string) (net.Conn, error) {
-		host, port, err := net.SplitHostPort(to)
-		if err != nil {
-			return nil, fault.New(fault.Config, "dial: %w", err)
-		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return nil, fault.New(fault.Config, "dial: %w", err)
-		}
-		return proxy.Dial(ctx, dial, host, uint16(n))
+	return way{socks: plainAddr(addr), login: user + ":" + password, Asker: onlyDials(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		return proxy.Dial(ctx, dial, host, port)
 	})}, nil
 }
 
@@ -262,13 +258,32 @@ func plainAddr(addr string) string {
 }
 
 // onlyDials is a client that can only open streams.
-type onlyDials func(ctx context.Context, network, addr string) (net.Conn, error)
+type onlyDials func(ctx context.Context, host string, port uint16) (net.Conn, error)
 
-func (d onlyDials) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	return d(ctx, network, addr)
+// DialRequest implements client.Asker. The other process isolates the streams.
+func (d onlyDials) DialRequest(ctx context.Context, req client.Request) (net.Conn, error) {
+	c, err := d(ctx, req.Host, req.Port)
+	if err != nil || len(req.Early) == 0 {
+		return c, err
+	}
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.Close() }))
+	_, err = c.Write(req.Early)
+	if !stop() {
+		c.Close()
+		return nil, fault.Ended(ctx, "dial: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		c.Close()
+		return nil, fault.New(fault.Network, "dial: the first bytes: %w", err)
+	}
+	return c, nil
 }
 
-func (onlyDials) Lookup(context.Context, string) ([]chive.Answer, error) {
+// StandsFor implements client.Asker: what rules the other process has is not known here.
+func (onlyDials) StandsFor(host string) string { return host }
+
+// LookupRequest implements client.Asker.
+func (onlyDials) LookupRequest(context.Context, client.Request) ([]stream.Answer, error) {
 	return nil, fault.New(fault.Refused, "the client that runs is not asked for addresses and names of hosts")
 }
 
@@ -329,7 +344,7 @@ func openLoginPort(w *way, p *program) (*loginPort, string, error) {
 		return nil, "", err
 	}
 	user, password := "exec", rand.Text()
-	server := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: w.Client}, Log: p.log, Name: "exec", MaxConns: p.maxConns, Auth: func(ctx context.Context, u, pw string) (context.Context, error) {
+	server := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: w.Asker}, Log: p.log, Name: "exec", MaxConns: p.maxConns, Auth: func(ctx context.Context, u, pw string) (context.Context, error) {
 		if u != user || pw != password {
 			return nil, fault.New(fault.Refused, "this port is one program's")
 		}

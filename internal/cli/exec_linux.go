@@ -57,7 +57,7 @@ func runInNamespace(ctx context.Context, p *program, open opener) (code int, err
 		return 0, err
 	}
 	stack, err := userstack.New(inside.TUN, userstack.Config{
-		Dialer: names.Dialer(proxydial.Dialer{Client: w.Client}), Nameserver: execNameserver, MTU: execMTU, MaxConns: p.maxConns, Log: p.log,
+		Dialer: names.Dialer(proxydial.Dialer{Client: w.Asker}), Nameserver: execNameserver, MTU: execMTU, MaxConns: p.maxConns, Log: p.log,
 	})
 	if err != nil {
 		return 0, err

@@ -86,7 +86,7 @@ func TestMapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Network: netdir.Public(), Map: m, Dial: refuse}
+	cfg := Config{Network: netdir.Public(), Live: Live{Map: m}, Dial: refuse}
 	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestInsideDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, dialled := insideClient(t, Config{Path: path.Config{Reachable: reach}},
+	got, dialled := insideClient(t, Config{Live: Live{Path: path.Config{Reachable: reach}}},
 		asked{network: "tcp", addr: "192.0.2.1:443"}, asked{network: "tcp4", addr: "192.0.2.2:443"}, asked{network: "tcp6", addr: "[2001:db8::1]:443"}, asked{network: "tcp", addr: "[::ffff:192.0.2.3]:443"},
 		asked{network: "tcp", addr: "192.0.2.1:80"}, asked{network: "tcp", addr: "198.51.100.1:443"},
 		asked{network: "tcp", addr: "localhost:443"}, asked{network: "tcp", addr: "bridge.example:443"}, asked{network: "tcp", addr: "192.0.2.1"}, asked{network: "tcp", addr: "[fe80::1%lo]:443"},
@@ -169,7 +169,7 @@ func TestInsideStays(t *testing.T) {
 	defer b.Close()
 	var given atomic.Bool
 	c, err := New(Config{
-		Network: netdir.Public(), Bridges: bridgeLines(t, "x 192.0.2.1:443 "+strings.Repeat("AB", 20), "y 192.0.2.2:443 "+strings.Repeat("CD", 20)),
+		Network: netdir.Public(), Live: Live{Bridges: bridgeLines(t, "x 192.0.2.1:443 "+strings.Repeat("AB", 20), "y 192.0.2.2:443 "+strings.Repeat("CD", 20))},
 		Dial: func(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errors.New("refused by the test") },
 		Inside: map[string]transport.Client{
 			"x": insideFunc(func(context.Context, transport.DialFunc, netip.AddrPort, map[string]string) (net.Conn, error) {

@@ -197,9 +197,8 @@ func (bs *bridges) opened(c net.Conn, addr netip.AddrPort) bool {
 	return now != nil && (!ok || now == d.by)
 }
 
-// SetBridges takes other bridges and transports, which CheckBridges has accepted. A client that has
-// bridges must keep some, and one without them gets none.
-func (c *Client) SetBridges(lines []pt.BridgeLine, transports []pt.TransportLine) {
+// setBridges takes other bridges and transports, if the client has any.
+func (c *Client) setBridges(lines []pt.BridgeLine, transports []pt.TransportLine) {
 	if c.bridge == nil || len(lines) == 0 || c.ctx.Err() != nil {
 		return
 	}

@@ -12,15 +12,18 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// TestSetBridges: of a new list of bridges, those that stay as they are stay the same, with their
+// TestReloadBridges: of a new list of bridges, those that stay as they are stay the same, with their
 // identities and their loops. A connection to one that was removed, or that is reached otherwise now, becomes no
 // link, however far it has come.
-func TestSetBridges(t *testing.T) {
+func TestReloadBridges(t *testing.T) {
 	fp := func(s string) string { return " " + strings.Repeat(s, 20) }
 	c, err := New(Config{
-		Network: netdir.Public(), Bridges: bridgeLines(t, "192.0.2.1:443"+fp("AA"), "192.0.2.2:443"+fp("BB"), "x 192.0.2.3:443"+fp("CC")+" k=1"),
-		Transports: transportLines(t, "x socks5 127.0.0.1:1"),
-		Dial:       func(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errors.New("refused by the test") },
+		Network: netdir.Public(),
+		Live: Live{
+			Bridges:    bridgeLines(t, "192.0.2.1:443"+fp("AA"), "192.0.2.2:443"+fp("BB"), "x 192.0.2.3:443"+fp("CC")+" k=1"),
+			Transports: transportLines(t, "x socks5 127.0.0.1:1"),
+		},
+		Dial: func(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errors.New("refused by the test") },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +43,7 @@ func TestSetBridges(t *testing.T) {
 	if !bs.opening(conn, changes) { // on its way
 		t.Error("it was refused too soon")
 	}
-	c.SetBridges(bridgeLines(t, "192.0.2.4:443"+fp("DD"), "192.0.2.1:443"+fp("AA"), "x 192.0.2.3:443"+fp("CC")+" k=2"), transportLines(t, "x socks5 127.0.0.1:1"))
+	c.Reload(Live{Bridges: bridgeLines(t, "192.0.2.4:443"+fp("DD"), "192.0.2.1:443"+fp("AA"), "x 192.0.2.3:443"+fp("CC")+" k=2"), Transports: transportLines(t, "x socks5 127.0.0.1:1")})
 	if bs.opened(conn, addr("3")) {
 		t.Error("a link by the transport's old arguments")
 	}
@@ -59,15 +62,15 @@ func TestSetBridges(t *testing.T) {
 	// Another proxy is another way; the same list is not.
 	now := bs.wayTo(addr("3"))
 	lines := bridgeLines(t, "x 192.0.2.3:443"+fp("CC")+" k=2")
-	c.SetBridges(lines, transportLines(t, "x socks5 127.0.0.1:1"))
+	c.Reload(Live{Bridges: lines, Transports: transportLines(t, "x socks5 127.0.0.1:1")})
 	if bs.wayTo(addr("3")) != now {
 		t.Error("the same way is another")
 	}
-	c.SetBridges(lines, transportLines(t, "x socks5 127.0.0.1:2"))
+	c.Reload(Live{Bridges: lines, Transports: transportLines(t, "x socks5 127.0.0.1:2")})
 	if bs.wayTo(addr("3")) == now {
 		t.Error("another proxy is the same way")
 	}
-	c.SetBridges(nil, nil)
+	c.Reload(Live{})
 	if len(bs.all) != 1 {
 		t.Error("there are no bridges")
 	}

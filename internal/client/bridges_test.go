@@ -77,7 +77,7 @@ func TestOnlyBridgesAreDialled(t *testing.T) {
 	bridge := netip.MustParseAddrPort("10.1.2.3:443") // private: the user's own word
 	tried := make(chan netip.AddrPort, 100)
 	c, err := New(Config{
-		Network: netdir.Public(), Bridges: bridgeLines(t, bridge.String()+" "+strings.Repeat("AB", 20)),
+		Network: netdir.Public(), Live: Live{Bridges: bridgeLines(t, bridge.String()+" "+strings.Repeat("AB", 20))},
 		Dial: func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
 			tried <- a
 			return nil, errors.New("refused by the test")
@@ -113,7 +113,7 @@ func TestBridgeOfTwoAddresses(t *testing.T) {
 	fp := " " + strings.Repeat("AB", 20)
 	tried := make(chan netip.AddrPort, 100)
 	c, err := New(Config{
-		Network: netdir.Public(), Bridges: bridgeLines(t, "192.0.2.1:443"+fp, "192.0.2.2:443 "+strings.Repeat("CD", 20), "[2001:db8::1]:443"+fp),
+		Network: netdir.Public(), Live: Live{Bridges: bridgeLines(t, "192.0.2.1:443"+fp, "192.0.2.2:443 "+strings.Repeat("CD", 20), "[2001:db8::1]:443"+fp)},
 		Dial: func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
 			tried <- a
 			return nil, errors.New("refused by the test")
@@ -143,8 +143,7 @@ func TestBridgeOfTwoAddresses(t *testing.T) {
 func TestTransportDies(t *testing.T) {
 	var dialled atomic.Int64
 	c, err := New(Config{
-		Network: netdir.Public(), Bridges: bridgeLines(t, "x 192.0.2.1:443 "+strings.Repeat("AB", 20)),
-		Transports: transportLines(t, "x exec /nonexistent/transport"),
+		Network: netdir.Public(), Live: Live{Bridges: bridgeLines(t, "x 192.0.2.1:443 "+strings.Repeat("AB", 20)), Transports: transportLines(t, "x exec /nonexistent/transport")},
 		Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
 			dialled.Add(1)
 			return nil, errors.New("refused by the test")

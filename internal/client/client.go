@@ -103,7 +103,8 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log, started: time.Now(), insideDial: insideDial,
 		poolReady: make(chan struct{}), firstCirc: make(chan struct{}),
 	}
-	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys, Countries: cfg.Countries})
+	live := cfg.Live
+	c.live.Store(&live)
 	c.boot.now = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}

@@ -11,13 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
-	"github.com/chivenet/chive/internal/path"
-	"github.com/chivenet/chive/internal/pool"
-	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/transport"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -40,14 +36,11 @@ type Config struct {
 	Metrics *metrics.Registry
 	Hooks   Hooks
 
-	Path               path.Config
-	Map                *AddrMap   // hosts that stand for others
-	Countries          *Countries // of exits that a request may choose; nil: none can be
-	Pool               pool.Config
+	Live // as it is at the start; later, the client's live counts
+
 	NumEntryGuards     int
 	NumDirectoryGuards int
 	BuildTimeout       time.Duration // zero: learned
-	StreamTimeout      time.Duration // zero: 10 s, then 15 s
 
 	CGO, Congestion, Conflux Switch
 	// RejectInternal refuses requests for addresses that are not public, and
@@ -68,18 +61,12 @@ type Config struct {
 	// MaxMemory bounds what relays make the client hold, in bytes; zero: no bound.
 	MaxMemory int64
 
-	// Bridges, when there are any, are the only relays that are connected to,
-	// by the Transports that they need.
-	Bridges    []pt.BridgeLine
-	Transports []pt.TransportLine
 	// Inside are transports inside this process, by name. Those in Transports with the same
 	// names come first.
 	Inside map[string]transport.Client
 
 	// Vanguards says which hops of circuits for onion services stay the same for a while.
 	Vanguards guard.VanguardMode
-	// OnionKeys are the keys by which onion services know this client.
-	OnionKeys hsclient.Keys
 	// OnionMaxEffort bounds the proofs of work for onion services; zero: none are made.
 	OnionMaxEffort uint32
 

@@ -12,7 +12,6 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
-	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
@@ -32,16 +31,6 @@ import (
 //
 // tryCircuits owns the circuit's lease until the stream is open, and gives it back when it is not.
 // To an onion service the steps are those of hsclient; then dialOnion begins the stream (onion.go).
-
-// Request asks for a stream or a lookup.
-type Request struct {
-	Host   string // a name, or an address without brackets
-	Port   uint16
-	Key    isolation.Key // which circuits it may use
-	Family stream.Family
-	Early  []byte        // the first bytes, sent with BEGIN
-	Permit stream.Permit // judges the host that Host stands for
-}
 
 // streamTries is how many circuits a stream is tried on.
 const streamTries = 4

@@ -79,14 +79,9 @@ func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
 
 // openPool opens the pool, once, and tells those who wait for it.
 func (c *Client) openPool() {
-	cfg := c.cfg.Pool
-	cfg.MaxDirtiness = c.live.Load().MaxDirtiness
-	cfg.Log = c.log
-	cfg.Rand = newRand()
-	cfg.Learn = c.times.wantTest
-	p := pool.New(cfg, c)
+	p := pool.New(pool.Config{Live: c.live.Load().Live, Log: c.log, Rand: newRand(), Learn: c.times.wantTest}, c)
 	c.pool.Store(p)
-	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile
+	p.Set(c.live.Load().Live) // it may have changed meanwhile
 	c.keepCircuits(c.dirs.Directory())
 	close(c.poolReady)
 	c.bootProgress(80, "building circuits")

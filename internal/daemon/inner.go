@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
@@ -27,7 +28,7 @@ const innerSocket = "connect.sock"
 
 // openInner opens the inner port. Only other commands need it, so the process runs even if
 // it cannot be opened, or fails later.
-func (ps *localPorts) openInner(c Client, dataDir string, reg *metrics.Registry) {
+func (ps *localPorts) openInner(c client.Asker, dataDir string, reg *metrics.Registry) {
 	l, err := socks.ListenUnix(filepath.Join(dataDir, innerSocket))
 	if err != nil {
 		ps.log.Warn("chive get will not be able to use this process", "err", err)

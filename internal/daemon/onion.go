@@ -113,7 +113,7 @@ func (r *onionRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := chive.New(cfg)
+	c, err := startClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (c confinement) hosting(all []hosting) confinement {
 type onionNode struct {
 	cfg    chive.Config // as it was at the start
 	list   *networkList
-	client *chive.Client
+	client Client
 	ports  *localPorts // for other processes of the same user
 	counts metrics.Registry
 	onions *onions

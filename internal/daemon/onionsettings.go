@@ -11,29 +11,18 @@ import (
 	"github.com/chivenet/chive/internal/site"
 )
 
-// Onion is what an onion service is told besides its client's Config.
+// Onion is what an onion service is told besides its client's Config: its OnionConfig, to whose
+// fields the table leads, and what is only a command's or a file's. KeyDir and Ports take the places of the
+// fields of the OnionConfig with these names, which config fills in: another directory is another
+// service, so that a reload may name one, and a port here has its target.
 type Onion struct {
-	KeyDir             string   `reload:"live"`
-	Ports              []string `reload:"live"` // "PORT=TARGET"
-	Dir                string   `reload:"live"` // folder of files for dirPort; empty: none
-	DirList            bool     `reload:"live"`
-	DirDotFiles        bool     `reload:"live"`
-	Name               string
-	HideAddress        bool
-	IntroductionPoints int    `reload:"live"`
-	MaxStreams         int    `reload:"live"`
-	CloseCircuit       bool   `reload:"live"`
-	AllowUnknownPorts  bool   `reload:"live"`
-	ExportCircuitID    string `reload:"live"`
-	IntroDoSDefense    bool   `reload:"live"`
-	IntroDoSRate       int    `reload:"live"`
-	IntroDoSBurst      int    `reload:"live"`
-	PoWDefense         bool   `reload:"live"`
-	PoWQueueRate       int    `reload:"live"`
-	PoWQueueBurst      int    `reload:"live"`
-	SingleOnion        string
-	Masters            []string
-	Fleet              bool
+	chive.OnionConfig
+	KeyDir      string   `reload:"live"`
+	Ports       []string `reload:"live"` // "PORT=TARGET"
+	Dir         string   `reload:"live"` // folder of files for dirPort; empty: none
+	DirList     bool     `reload:"live"`
+	DirDotFiles bool     `reload:"live"`
+	HideAddress bool
 }
 
 // onionSection is the name of the tables of a file that are onion services.
@@ -102,13 +91,8 @@ func onionName(s string) error {
 
 // config returns the configuration of the service. more are ports besides its own.
 func (o *Onion) config(more []string) (chive.OnionConfig, error) {
-	c := chive.OnionConfig{
-		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID, SingleOnion: o.SingleOnion,
-		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit, AllowUnknownPorts: o.AllowUnknownPorts,
-		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
-		PoWDefense: o.PoWDefense, PoWQueueRate: o.PoWQueueRate, PoWQueueBurst: o.PoWQueueBurst,
-		Masters: o.Masters, Fleet: o.Fleet,
-	}
+	c := o.OnionConfig
+	c.KeyDir, c.Ports, c.Targets = o.KeyDir, []int{}, map[int]string{}
 	if c.KeyDir == "" {
 		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
 	}

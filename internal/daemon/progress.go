@@ -26,7 +26,9 @@ func newProgress(w io.Writer, log *slog.Logger) progress {
 
 // ShowStart shows on a terminal how far a client has come, until it is ready or hide is
 // called. It shows nothing elsewhere.
-func ShowStart(c Client, w io.Writer, log *slog.Logger) (hide func()) {
+func ShowStart(c interface {
+	Events() (<-chan chive.Event, func())
+}, w io.Writer, log *slog.Logger) (hide func()) {
 	if !draw.IsTerminal(w) {
 		return func() {}
 	}

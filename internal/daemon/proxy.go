@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/metrics"
@@ -56,9 +57,9 @@ type proxyRole struct {
 	start func(chive.Config) (Client, error) // nil: chive.New
 }
 
-// Client has the methods of *chive.Client that this package needs.
+// Client has the methods of proxydial.Whole that this package needs.
 type Client interface {
-	proxydial.Client
+	client.Asker
 	Status() chive.Status
 	Reload(chive.Config) error
 	NewIdentity()
@@ -71,7 +72,7 @@ type Client interface {
 	Close() error
 }
 
-var _ Client = (*chive.Client)(nil)
+var _ Client = proxydial.Whole{}
 
 func (r *proxyRole) parts() []options.Part {
 	return []options.Part{
@@ -137,7 +138,7 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	}
 	start := r.start
 	if start == nil {
-		start = func(cfg chive.Config) (Client, error) { return chive.New(cfg) }
+		start = startClient
 	}
 	n := &proxyNode{cfg: cfg, list: r.list(), log: log, terminal: w}
 	n.drain.Store(int64(r.Drain))
@@ -164,6 +165,14 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
+}
+
+func startClient(cfg chive.Config) (Client, error) {
+	c, err := chive.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return proxydial.Of(c), nil
 }
 
 func (r *proxyRole) confinement(dataDir string) confinement {

@@ -12,14 +12,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // loopback is a Client whose network is this machine's loopback: every host is
@@ -34,22 +36,28 @@ type loopback struct {
 
 	exclude    []string // as Reload had it
 	identities int      // how often NewIdentity was called
-	dialled    []string // what DialContext was asked for
+	dialled    []string // what DialRequest was asked for
 }
 
-func (l *loopback) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+func (l *loopback) DialRequest(ctx context.Context, req client.Request) (net.Conn, error) {
 	l.mu.Lock()
-	l.dialled = append(l.dialled, addr)
+	l.dialled = append(l.dialled, net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))))
 	l.mu.Unlock()
-	return new(net.Dialer).DialContext(ctx, network, l.addr)
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", l.addr)
+	if err == nil {
+		_, err = c.Write(req.Early)
+	}
+	return c, err
 }
 
-func (l *loopback) Lookup(_ context.Context, host string) ([]chive.Answer, error) {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return []chive.Answer{{Name: "host.test", TTL: time.Minute}}, nil
+func (l *loopback) LookupRequest(_ context.Context, req client.Request) ([]stream.Answer, error) {
+	if _, err := netip.ParseAddr(req.Host); err == nil {
+		return []stream.Answer{{Name: "host.test", TTL: 60}}, nil
 	}
-	return []chive.Answer{{Addr: netip.MustParseAddr("192.0.2.1"), TTL: time.Minute}}, nil
+	return []stream.Answer{{Addr: netip.MustParseAddr("192.0.2.1"), TTL: 60}}, nil
 }
+
+func (l *loopback) StandsFor(host string) string { return host }
 
 func (l *loopback) Done() <-chan struct{} { return l.done }
 

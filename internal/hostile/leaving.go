@@ -151,7 +151,7 @@ func (w *leaveWorld) host() {
 		w.t.Fatal(err)
 	}
 	w.service, err = hsservice.New(hsservice.Config{Key: key, Network: leaveHost{w}, CGO: true,
-		Live: hsservice.Live{Points: 1, Ports: map[uint16]bool{portListened: true}, Targets: map[uint16][]hsservice.Target{
+		Live: hsservice.Live{IntroductionPoints: 1, Ports: map[uint16]bool{portListened: true}, Targets: map[uint16][]hsservice.Target{
 			portSilent: {{Network: "tcp", Address: leaveSilent.String()}}, portNobody: {{Network: "tcp", Address: leaveNobody.String()}},
 		}},
 		Dial: w.dialer(leaveTargets)})

@@ -89,7 +89,7 @@ func TestFleetLength(t *testing.T) {
 			}
 		}
 		for _, s := range []*Service{a, b} {
-			if err := s.Reload(Live{Clients: cfg.Clients[:1], Points: 5}); err != nil {
+			if err := s.Reload(Live{Clients: cfg.Clients[:1], IntroductionPoints: 5}); err != nil {
 				t.Fatal(err)
 			}
 			s.mu.Lock()

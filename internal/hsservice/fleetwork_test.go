@@ -99,7 +99,7 @@ func TestFleetWork(t *testing.T) {
 func TestServiceWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, k := newShelf(t), key(t)
-		live := Live{PoW: &PoW{DefaultPoWRate, DefaultPoWBurst}, Points: 3}
+		live := Live{PoW: &PoW{DefaultPoWRate, DefaultPoWBurst}, IntroductionPoints: 3}
 		s := h.join(t, Config{Key: k, Live: live}, 3)
 		time.Sleep(time.Until(s.work.schedule.At(time.Now()).Until) + time.Minute)
 		synctest.Wait()
@@ -123,7 +123,7 @@ func TestServiceWork(t *testing.T) {
 		time.Sleep(time.Until(now.Until) + 20*time.Second) // and the time of the uploads
 		next := s.work.schedule.At(time.Now())
 		all("a new seed", func(p *netdoc.HSPoW) bool { return p.Seed == next.Value && p.Expires.Equal(next.Until) })
-		if err := s.Reload(Live{Points: 3}); err != nil {
+		if err := s.Reload(Live{IntroductionPoints: 3}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -357,12 +357,12 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := func(l Live) Config { return Config{Key: k, Network: nowhere{}, Live: l} }
-	for _, c := range []Config{{Key: k}, {Network: nowhere{}}, with(Live{Points: MaxPoints + 1}), with(Live{MaxStreams: -1}),
-		with(Live{Clients: make([]ident.X25519Key, MaxClients+1)}), with(Live{Clients: make([]ident.X25519Key, MaxClients), Points: MaxPoints}),
+	for _, c := range []Config{{Key: k}, {Network: nowhere{}}, with(Live{IntroductionPoints: MaxPoints + 1}), with(Live{MaxStreams: -1}),
+		with(Live{Clients: make([]ident.X25519Key, MaxClients+1)}), with(Live{Clients: make([]ident.X25519Key, MaxClients), IntroductionPoints: MaxPoints}),
 		with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: 5, BurstPerSec: 4}}), with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: -1, BurstPerSec: 4}})} {
 		if s, err := New(c); err == nil {
 			s.Close()
-			t.Errorf("%d points, %d clients, %d streams, %v", c.Points, len(c.Clients), c.MaxStreams, c.IntroLimit)
+			t.Errorf("%d points, %d clients, %d streams, %v", c.IntroductionPoints, len(c.Clients), c.MaxStreams, c.IntroLimit)
 		}
 	}
 	if hscrypto.Address(k.ID()) != k.Address() {

@@ -46,7 +46,7 @@ func TestLongDescriptor(t *testing.T) {
 	for i := range x.keys.Clients {
 		x.keys.Clients[i] = someClient(t)
 	}
-	s.live.Store(&Live{Points: 10})
+	s.live.Store(&Live{IntroductionPoints: 10})
 	all := points(t)
 	for len(all) < 25 {
 		all = append(all, all[0])

@@ -14,14 +14,16 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Live is the part of a Config that may change while the service runs.
+// Live is the part of a Config that may change while the service runs: the one list of it. Fields
+// that are as the user gave them have the names of package chive's OnionConfig (see role.Take).
 type Live struct {
 	Clients []ident.X25519Key // the clients that may read the descriptor; none: all
 	// Ports are the virtual ports whose streams Accept returns; nil: all. Targets are
 	// where the streams to other ports go: each to one of the port's, at random.
 	Ports   map[uint16]bool
 	Targets map[uint16][]Target
-	Points  int // introduction points; zero: DefaultPoints
+	// IntroductionPoints is how many are wanted; zero: DefaultPoints.
+	IntroductionPoints int
 	// MaxStreams bounds the open streams of one circuit; zero: no bound but the memory's.
 	// A stream over the bound is refused, or, with CloseCircuit, ends its circuit.
 	MaxStreams   int
@@ -44,12 +46,12 @@ type Live struct {
 
 // check fills in defaults, and refuses what cannot be done.
 func (l *Live) check() error {
-	if l.Points == 0 {
-		l.Points = DefaultPoints
+	if l.IntroductionPoints == 0 {
+		l.IntroductionPoints = DefaultPoints
 	}
 	switch {
-	case l.Points < 1 || l.Points > MaxPoints:
-		return fault.New(fault.Config, "onion service: %d introduction points: from 1 to %d", l.Points, MaxPoints)
+	case l.IntroductionPoints < 1 || l.IntroductionPoints > MaxPoints:
+		return fault.New(fault.Config, "onion service: %d introduction points: from 1 to %d", l.IntroductionPoints, MaxPoints)
 	case l.MaxStreams < 0:
 		return fault.New(fault.Config, "onion service: %d streams on a circuit", l.MaxStreams)
 	}
@@ -59,7 +61,7 @@ func (l *Live) check() error {
 	if err := errors.Join(l.PoW.check(), checkClients(l.Clients)); err != nil {
 		return err
 	}
-	return checkLength(l.Points, len(l.Clients))
+	return checkLength(l.IntroductionPoints, len(l.Clients))
 }
 
 // Reload takes over new settings. Open streams go on, unless a client was removed. The

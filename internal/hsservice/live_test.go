@@ -60,7 +60,7 @@ func TestReloadClients(t *testing.T) {
 		old := up(t, s, 1, now)
 		before := contentOf(s.descs[0], nil, nil, "")
 		s.mu.Unlock()
-		if err := s.Reload(Live{Clients: c.after, Points: 1}); err != nil {
+		if err := s.Reload(Live{Clients: c.after, IntroductionPoints: 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
@@ -119,7 +119,7 @@ func TestReloadBackend(t *testing.T) {
 		p := up(t, s, 1, now)
 		s.notBefore = now.Add(time.Hour) // the test launches nothing
 		s.mu.Unlock()
-		if err := s.Reload(Live{Points: 1}); err != nil {
+		if err := s.Reload(Live{IntroductionPoints: 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
@@ -141,12 +141,12 @@ func TestReloadRefused(t *testing.T) {
 	if err := s.Reload(Live{MaxStreams: 5}); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []Live{{Points: MaxPoints + 1}, {MaxStreams: -1}, {IntroLimit: &cell.IntroDoS{RatePerSec: 2, BurstPerSec: 1}}} {
+	for _, l := range []Live{{IntroductionPoints: MaxPoints + 1}, {MaxStreams: -1}, {IntroLimit: &cell.IntroDoS{RatePerSec: 2, BurstPerSec: 1}}} {
 		if err := s.Reload(l); !fault.Is(err, fault.Config) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if l := s.live.Load(); l.MaxStreams != 5 || l.Points != DefaultPoints {
+	if l := s.live.Load(); l.MaxStreams != 5 || l.IntroductionPoints != DefaultPoints {
 		t.Errorf("%+v", l)
 	}
 	s.Close()

@@ -135,7 +135,7 @@ func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 		s.destroy(c)
 	}
 	wait = min(wait, s.shutOutLocked(now))
-	good, standing, want := 0, 0, s.live.Load().Points
+	good, standing, want := 0, 0, s.live.Load().IntroductionPoints
 	for _, p := range s.points {
 		switch {
 		case p.replaced:
@@ -188,7 +188,7 @@ func (s *Service) establishedLocked() int {
 // made twice in launchWindow.
 func (s *Service) mayLaunchLocked(now time.Time) bool {
 	s.launches = slices.DeleteFunc(s.launches, func(t time.Time) bool { return now.Sub(t) >= launchWindow })
-	if n := max(DefaultPoints, s.live.Load().Points); len(s.launches) >= 2*(n+s.extra+pointRetries*n) {
+	if n := max(DefaultPoints, s.live.Load().IntroductionPoints); len(s.launches) >= 2*(n+s.extra+pointRetries*n) {
 		return false
 	}
 	s.launches = append(s.launches, now)
@@ -348,7 +348,7 @@ func (s *Service) enoughLocked(now time.Time) bool {
 			n++
 		}
 	}
-	return n >= s.live.Load().Points
+	return n >= s.live.Load().IntroductionPoints
 }
 
 // introPoints returns the points that the next descriptor names, the old ones last.

@@ -105,7 +105,7 @@ func TestRotation(t *testing.T) {
 func TestLaunchBudget(t *testing.T) {
 	for points, want := range map[int]int{1: 28, DefaultPoints: 28, MaxPoints: 164} { // from three on, as C tor
 		s, now := quiet(t), time.Now()
-		if err := s.Reload(Live{Points: points}); err != nil {
+		if err := s.Reload(Live{IntroductionPoints: points}); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()

@@ -125,7 +125,7 @@ func (s *Service) ready(now time.Time) (own []netdoc.HSIntroPoint, wait time.Dur
 	case s.leaving():
 	case up == 0:
 		return nil, longest, false
-	case up < s.live.Load().Points && now.Sub(s.since) < fewPoints:
+	case up < s.live.Load().IntroductionPoints && now.Sub(s.since) < fewPoints:
 		return nil, fewPoints - now.Sub(s.since), false
 	}
 	return own, 0, true
@@ -307,7 +307,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 		kem = x.kem.Public()
 	}
 	points = points[:min(len(points), netdoc.MaxIntroPoints)]
-	for wanted := s.live.Load().Points; ; points = points[:len(points)-1] {
+	for wanted := s.live.Load().IntroductionPoints; ; points = points[:len(points)-1] {
 		inner, err := s.innerOf(x, points, kem)
 		if err != nil {
 			return err

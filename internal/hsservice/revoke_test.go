@@ -59,7 +59,7 @@ func TestRemovedClients(t *testing.T) {
 				s.pending = append(s.pending, &pendingRend{wish{through: old}, time.Now(), cancel})
 
 				s.mu.Unlock()
-				err := s.Reload(Live{Clients: c.after, Points: 1})
+				err := s.Reload(Live{Clients: c.after, IntroductionPoints: 1})
 				s.mu.Lock()
 				if err != nil {
 					t.Fatal(err)

@@ -216,7 +216,7 @@ func (h *shelf) join(t *testing.T, cfg Config, points int) *Service {
 // joinBy is join for a host that reaches the directories by a store.
 func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service {
 	t.Helper()
-	cfg.Network, cfg.Points = offline{}, max(points, 1)
+	cfg.Network, cfg.IntroductionPoints = offline{}, max(points, 1)
 	cfg.Log = slog.New(slog.DiscardHandler)
 	s, err := New(cfg)
 	if err != nil {

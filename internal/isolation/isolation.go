@@ -25,7 +25,6 @@
 package isolation
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -111,18 +110,4 @@ func NewAuth(fields ...string) (a Auth) {
 	}
 	h.Sum(a[:0])
 	return a
-}
-
-type contextKey struct{}
-
-// NewContext returns a context that carries a key to the client that it is
-// given to.
-func NewContext(ctx context.Context, k Key) context.Context {
-	return context.WithValue(ctx, contextKey{}, k)
-}
-
-// FromContext returns the key that ctx carries, or the zero Key.
-func FromContext(ctx context.Context) Key {
-	k, _ := ctx.Value(contextKey{}).(Key)
-	return k
 }

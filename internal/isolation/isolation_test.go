@@ -2,7 +2,6 @@ package isolation
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -147,16 +146,6 @@ func TestNothingPrintsAKey(t *testing.T) {
 	}
 	if strings.Count(s, "[scrubbed]") < 4*9 {
 		t.Error(s)
-	}
-}
-
-func TestContext(t *testing.T) {
-	k := Key{Listener: "l", Auth: NewAuth("u", "p")}
-	if got := FromContext(NewContext(t.Context(), k)); got != k {
-		t.Errorf("not what was put in")
-	}
-	if FromContext(context.Background()) != (Key{}) {
-		t.Error("a key from nowhere")
 	}
 }
 

@@ -65,6 +65,7 @@ var Client = Table{
 	}},
 	{"Circuits and streams", []Option{
 		{Key: "max-circuit-dirtiness", Field: "MaxCircuitDirtiness", Bounds: between(10*time.Second, 30*24*time.Hour), Zero: "10m", Help: "`TIME` that a circuit takes new streams after its first"},
+		{Key: "max-client-circuits-pending", Field: "MaxClientCircuitsPending", Bounds: Bounds{1, 1024}, Zero: "32", Help: "`NUMBER` of circuits for streams, and ahead of them, that are being built at a time; more wait"},
 		{Key: "circuit-build-timeout", Field: "CircuitBuildTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "learned from the circuits that were built", Help: "`TIME` that a circuit may take to build"},
 		{Key: "stream-timeout", Field: "StreamTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "10s, and 15s from the third try on", Help: "`TIME` that an exit may take to connect before another one is tried"},
 		{Key: "client-reject-internal-addresses", Field: "ClientRejectInternalAddresses", OneOf: switches, Help: "refuse requests for private addresses and local names: `MODE` auto (on, except in private networks), on or off"},

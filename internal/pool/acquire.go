@@ -235,7 +235,7 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	switch {
 	case e.retired || e.private || e.leases >= p.cfg.MaxStreams || e.dead():
 		return false
-	case !e.clean() && (r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxDirtiness):
+	case !e.clean() && (r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness):
 		return false
 	case r.stable() && !e.c.Stable():
 		return false

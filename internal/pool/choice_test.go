@@ -106,21 +106,21 @@ type builderFunc func(ctx context.Context, s Spec) (PooledCircuit, error)
 
 func (f builderFunc) Build(ctx context.Context, s Spec) (PooledCircuit, error) { return f(ctx, s) }
 
-// TestSetMaxDirtiness: a circuit that was used for longer than the new bound takes no new stream.
-func TestSetMaxDirtiness(t *testing.T) {
+// TestSetDirtiness: a circuit that was used for longer than the new bound takes no new stream.
+func TestSetDirtiness(t *testing.T) {
 	run(t, bare(), &fakeBuilder{}, func(p *Pool) {
 		l := acquire(t, p, to(443, key("a")))
 		time.Sleep(2 * time.Minute)
 		if again := acquire(t, p, to(443, key("a"))); again.Circuit != l.Circuit {
 			t.Error("it takes no stream after two minutes")
 		}
-		p.SetMaxDirtiness(time.Minute)
+		p.Set(Live{MaxCircuitDirtiness: time.Minute})
 		if again := acquire(t, p, to(443, key("a"))); again.Circuit == l.Circuit {
 			t.Error("it takes a stream after the new bound")
 		}
-		p.SetMaxDirtiness(0)
-		if p.cfg.MaxDirtiness != 10*time.Minute {
-			t.Errorf("the default is %v", p.cfg.MaxDirtiness)
+		p.Set(Live{})
+		if p.cfg.MaxCircuitDirtiness != 10*time.Minute {
+			t.Errorf("the default is %v", p.cfg.MaxCircuitDirtiness)
 		}
 	})
 }

@@ -39,6 +39,24 @@ func TestHedging(t *testing.T) {
 	})
 }
 
+// TestHedgesAreBounded: no launch stands beside a slow one if that were one too many.
+func TestHedgesAreBounded(t *testing.T) {
+	cfg := bare()
+	cfg.MaxClientCircuitsPending = 1
+	b := &fakeBuilder{took: time.Second}
+	b.make = func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
+		s.Slow()
+		time.Sleep(time.Second)
+		return circuit(n, s), nil
+	}
+	run(t, cfg, b, func(p *Pool) {
+		acquire(t, p, to(443, key("a"))).Release()
+		if b.launched() != 1 || p.Status().Hedged != 0 {
+			t.Errorf("%d launches: %+v", b.launched(), p.Status())
+		}
+	})
+}
+
 // TestHedgesUntilTheGuardIsKnown: a circuit waits for a better guard until
 // three other launches have shown that there is none.
 func TestHedgesUntilTheGuardIsKnown(t *testing.T) {

@@ -50,7 +50,7 @@ func (p *Pool) rest() bool {
 // sweep closes circuits that have no streams and are too old.
 func (p *Pool) sweep(now time.Time) {
 	for _, e := range p.entries {
-		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxDirtiness
+		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness
 		if over && e.leases == 0 {
 			e.retired = true
 			e.c.Close()
@@ -110,13 +110,13 @@ func (p *Pool) forget(now time.Time) {
 // it only tries one now and then: requests come first. Circuits that were built to
 // learn do not count against MaxClean: they may be more than that.
 func (p *Pool) prebuild(now time.Time) {
-	limit := p.cfg.MaxPending
+	limit := p.cfg.MaxClientCircuitsPending
 	if p.failures > 0 {
 		// Launches that already take long do not count.
 		limit = 1
 		for _, l := range p.launches {
 			if l.slow {
-				limit = min(limit+1, p.cfg.MaxPending)
+				limit = min(limit+1, p.cfg.MaxClientCircuitsPending)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func (p *Pool) next(now time.Time) time.Duration {
 		if e.clean() {
 			at(e.expires)
 		} else {
-			at(e.dirty.Add(p.cfg.MaxDirtiness))
+			at(e.dirty.Add(p.cfg.MaxCircuitDirtiness))
 		}
 	}
 	for _, last := range p.predicted {

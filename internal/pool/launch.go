@@ -89,12 +89,12 @@ func (p *Pool) schedule() {
 				break
 			}
 		}
-		if w.launch == nil && len(p.launches) < p.cfg.MaxPending && !now.Before(p.notBefore) {
+		if w.launch == nil && len(p.launches) < p.cfg.MaxClientCircuitsPending && !now.Before(p.notBefore) {
 			p.launchFor(w, now).claim(w)
 		}
 	}
 	for _, w := range p.waiters {
-		if l := w.launch; l != nil && l.slow && l.hedge == nil && len(p.launches) < p.cfg.MaxPending && !now.Before(p.notBefore) {
+		if l := w.launch; l != nil && l.slow && l.hedge == nil && len(p.launches) < p.cfg.MaxClientCircuitsPending && !now.Before(p.notBefore) {
 			// The waiters stay with the slow launch, and take the circuit that is
 			// ready first. If the hedge fails, there will be another.
 			h := p.launchFor(w, now)

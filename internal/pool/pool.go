@@ -67,12 +67,24 @@ type HopError struct {
 func (e *HopError) Error() string { return e.Err.Error() }
 func (e *HopError) Unwrap() error { return e.Err }
 
+// Live is the part of a Config that may change while the pool runs: see Set. Fields have the names
+// that they have in the configuration of package chive (see role.Take).
+type Live struct {
+	MaxCircuitDirtiness      time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	MaxClientCircuitsPending int           // circuits being built; 32
+}
+
+func (l Live) orDefaults() Live {
+	l.MaxCircuitDirtiness = Dirtiness(l.MaxCircuitDirtiness)
+	l.MaxClientCircuitsPending = cmp.Or(l.MaxClientCircuitsPending, defaultPending)
+	return l
+}
+
 // Config says how a Pool works. Zero fields get defaults.
 type Config struct {
-	MaxDirtiness time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	Live
 	CleanTimeout time.Duration // how long a clean circuit is kept; 30 minutes
 	MaxStreams   int           // streams on one circuit; 1000
-	MaxPending   int           // circuits being built; 32
 	MaxClean     int           // clean circuits and preemptive launches, but for those of Learn; 12
 	PerPort      int           // clean circuits for each predicted port, twice that for onion services; 2. Negative: none
 	Predict      time.Duration // how long a port is predicted after its use; an hour
@@ -87,6 +99,7 @@ type Config struct {
 }
 
 func (c *Config) defaults() {
+	c.Live = c.Live.orDefaults()
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -97,12 +110,10 @@ func (c *Config) defaults() {
 			*n = v
 		}
 	}
-	def(&c.MaxDirtiness, defaultDirtiness)
 	def(&c.CleanTimeout, 30*time.Minute)
 	def(&c.Predict, time.Hour)
 	def(&c.LearnEvery, 10*time.Second)
 	num(&c.MaxStreams, 1000)
-	num(&c.MaxPending, 32)
 	num(&c.MaxClean, 12)
 	num(&c.PerPort, 2)
 	num(&c.MaxAttempts, 8)
@@ -228,13 +239,12 @@ func (p *Pool) NewIdentity() {
 	p.kick()
 }
 
-// SetMaxDirtiness changes how long a dirty circuit takes new streams; zero: 10
-// minutes.
-func (p *Pool) SetMaxDirtiness(d time.Duration) {
+// Set takes over other settings. Zero fields get defaults.
+func (p *Pool) Set(l Live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg.MaxDirtiness = Dirtiness(d)
-	p.kick()
+	p.cfg.Live = l.orDefaults()
+	p.kick() // what waits may fit another bound
 }
 
 // Dirtiness returns how long a dirty circuit takes new streams, by the option: zero
@@ -262,6 +272,9 @@ func (p *Pool) kick() {
 // defaultDirtiness is how long a dirty circuit takes new streams, unless told
 // otherwise.
 const defaultDirtiness = 10 * time.Minute
+
+// defaultPending is how many circuits are being built at a time, unless told otherwise, as in C tor.
+const defaultPending = 32
 
 // Totals count since the pool was made.
 type Totals struct {

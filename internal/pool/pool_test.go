@@ -96,7 +96,7 @@ func TestDirtiness(t *testing.T) {
 		time.Sleep(time.Minute)
 		l := acquire(t, p, to(443, key("a")))
 		if l.Circuit == first.Circuit {
-			t.Error("a circuit took a stream after MaxDirtiness")
+			t.Error("a circuit took a stream after MaxCircuitDirtiness")
 		}
 		c := first.Circuit.(*fakeCircuit)
 		if c.closed() {
@@ -221,7 +221,7 @@ func TestRequestJoinsAPreemptiveLaunch(t *testing.T) {
 
 func TestBoundedLaunches(t *testing.T) {
 	cfg := bare()
-	cfg.MaxPending = 4
+	cfg.MaxClientCircuitsPending = 4
 	b := &fakeBuilder{took: time.Second}
 	run(t, cfg, b, func(p *Pool) {
 		var wg sync.WaitGroup
@@ -239,6 +239,36 @@ func TestBoundedLaunches(t *testing.T) {
 		if b.launched() != 20 {
 			t.Errorf("%d launches", b.launched())
 		}
+	})
+}
+
+// TestSetPending: a greater bound on launches counts at once for requests that wait, and a smaller
+// one for launches from then on.
+func TestSetPending(t *testing.T) {
+	cfg := bare()
+	cfg.MaxClientCircuitsPending = 1
+	run(t, cfg, &fakeBuilder{took: time.Second}, func(p *Pool) {
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() { acquire(t, p, to(443, key(fmt.Sprint(i)))) })
+		}
+		expect := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if s := p.Status(); s.Launching != want {
+				t.Errorf("%d launches at once, not %d", s.Launching, want)
+			}
+		}
+		expect(1)
+		p.Set(Live{MaxClientCircuitsPending: 3})
+		expect(3)
+		p.Set(Live{MaxClientCircuitsPending: 2})
+		expect(3) // those that are under way go on
+		time.Sleep(time.Second)
+		expect(2)
+		p.Set(Live{})
+		expect(32)
+		wg.Wait()
 	})
 }
 

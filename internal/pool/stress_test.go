@@ -41,7 +41,7 @@ func TestRandomUse(t *testing.T) {
 			return c, nil
 		}
 		synctest.Test(t, func(t *testing.T) {
-			p := New(Config{MaxPending: 6, MaxStreams: 5, Rand: rand.New(rand.NewPCG(seed, 1))}, b)
+			p := New(Config{Live: Live{MaxClientCircuitsPending: 6}, MaxStreams: 5, Rand: rand.New(rand.NewPCG(seed, 1))}, b)
 			var mu sync.Mutex
 			owner := map[PooledCircuit]isolation.Key{}
 			first := map[PooledCircuit]time.Time{}

@@ -7,37 +7,31 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"strconv"
-	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/client"
-	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/socks"
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// Client is what a listener needs of a *chive.Client.
-type Client interface {
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	Lookup(ctx context.Context, host string) ([]chive.Answer, error)
+// Whole is a client with what listeners ask it.
+type Whole struct {
+	*chive.Client
+	client.Asker
 }
 
-var _ Client = (*chive.Client)(nil)
+// Of returns a client with what listeners ask it.
+func Of(c *chive.Client) Whole { return Whole{c, client.AskerOf(c)} }
 
 // Dialer has a client do what programs ask a listener for, on the circuits that
 // each request's isolation allows.
-type Dialer struct{ Client Client }
+type Dialer struct{ Client client.Asker }
 
 var _ socks.Dialer = Dialer{}
 
 // Dial implements socks.Dialer.
 func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
-	ctx = stream.WithPermit(stream.WithFamily(isolation.NewContext(ctx, req.Isolation), req.Family), req.Permit)
-	if len(req.Early) > 0 {
-		ctx = chive.WithEarlyData(ctx, req.Early)
-	}
-	conn, err := d.Client.DialContext(ctx, "tcp", net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))))
+	conn, err := d.Client.DialRequest(ctx, req)
 	return conn, because(err)
 }
 
@@ -45,21 +39,7 @@ func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
 func (d Dialer) Mapped(addr string) bool { return d.StandsFor(addr) != addr }
 
 // StandsFor returns the host that a host stands for, by the rules of MapAddress.
-func (d Dialer) StandsFor(host string) string {
-	c, ok := d.Client.(interface{ Config() chive.Config })
-	if !ok {
-		return host
-	}
-	m, err := client.ParseAddrMap(c.Config().MapAddress)
-	if err != nil {
-		return host
-	}
-	to, err := m.Of(host)
-	if err != nil {
-		return host
-	}
-	return to
-}
+func (d Dialer) StandsFor(host string) string { return d.Client.StandsFor(host) }
 
 // onionReasons says what a listener answers when an onion service cannot be reached.
 var onionReasons = []struct {
@@ -88,22 +68,24 @@ func because(err error) error {
 
 // Resolve implements socks.Dialer.
 func (d Dialer) Resolve(ctx context.Context, req socks.Request) ([]socks.Answer, error) {
-	return d.lookup(ctx, req.Host, req)
+	return d.lookup(ctx, req)
 }
 
 // ResolvePTR implements socks.Dialer.
 func (d Dialer) ResolvePTR(ctx context.Context, addr netip.Addr, req socks.Request) ([]socks.Answer, error) {
-	return d.lookup(ctx, addr.String(), req)
+	req.Host = addr.String()
+	return d.lookup(ctx, req)
 }
 
-func (d Dialer) lookup(ctx context.Context, what string, req socks.Request) ([]socks.Answer, error) {
-	answers, err := d.Client.Lookup(stream.WithPermit(isolation.NewContext(ctx, req.Isolation), req.Permit), what)
+func (d Dialer) lookup(ctx context.Context, req socks.Request) ([]socks.Answer, error) {
+	req.Family = stream.AnyFamily // the port chooses of the answers: none of its family is no failure
+	answers, err := d.Client.LookupRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]socks.Answer, len(answers))
 	for i, a := range answers {
-		out[i] = socks.Answer{Addr: a.Addr, Name: a.Name, TTL: uint32(a.TTL / time.Second)}
+		out[i] = socks.Answer(a)
 	}
 	return out, nil
 }

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/isolation"
@@ -16,35 +15,36 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// recorder is a Client that notes what it is asked for, and with which key.
-type recorder struct {
-	asked    []string
-	keys     []isolation.Key
-	families []stream.Family
-	permits  []error // of stream.PermitOf for one host
-}
+// recorder is a client that notes what it is asked for.
+type recorder struct{ asked []stream.Request }
 
 var errAsked = errors.New("asked")
 
-func (r *recorder) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	r.asked, r.keys = append(r.asked, network+" "+address), append(r.keys, isolation.FromContext(ctx))
-	r.families = append(r.families, stream.FamilyOf(ctx))
-	r.permits = append(r.permits, stream.PermitOf(ctx).Check("x.example"))
+func (r *recorder) DialRequest(_ context.Context, req stream.Request) (net.Conn, error) {
+	r.asked = append(r.asked, req)
 	return nil, errAsked
 }
 
-func (r *recorder) Lookup(ctx context.Context, host string) ([]chive.Answer, error) {
-	r.asked, r.keys = append(r.asked, host), append(r.keys, isolation.FromContext(ctx))
-	r.permits = append(r.permits, stream.PermitOf(ctx).Check("x.example"))
-	return []chive.Answer{{Name: "a.example", TTL: time.Minute}}, nil
+func (r *recorder) LookupRequest(_ context.Context, req stream.Request) ([]stream.Answer, error) {
+	r.asked = append(r.asked, req)
+	return []stream.Answer{{Name: "a.example", TTL: 60}}, nil
 }
 
-// TestDialer: each request reaches the client with its own key.
+func (r *recorder) StandsFor(host string) string {
+	if host == "192.0.2.7" {
+		return "host.example"
+	}
+	return host
+}
+
+// TestDialer: each request reaches the client as it is. A lookup asks for all families: the port
+// chooses of the answers.
 func TestDialer(t *testing.T) {
 	r := &recorder{}
 	d := Dialer{r}
 	k := isolation.Key{By: isolation.ByProtocol, Listener: "socks0", Protocol: "socks5", Auth: isolation.NewAuth("u", "p")}
-	req := socks.Request{Host: "2001:db8::1", Port: 80, Isolation: k, Family: stream.IPv6First}
+	barred := errors.New("barred")
+	req := socks.Request{Host: "2001:db8::1", Port: 80, Key: k, Family: stream.IPv6First, Early: []byte("early"), Permit: func(string) error { return barred }}
 	if _, err := d.Dial(t.Context(), req); err != errAsked {
 		t.Error(err)
 	}
@@ -55,41 +55,33 @@ func TestDialer(t *testing.T) {
 	if _, err := d.ResolvePTR(t.Context(), netip.MustParseAddr("192.0.2.1"), req); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"tcp [2001:db8::1]:80", "2001:db8::1", "192.0.2.1"}; !slices.Equal(r.asked, want) {
-		t.Errorf("asked %q, want %q", r.asked, want)
+	if len(r.asked) != 3 {
+		t.Fatalf("%d requests", len(r.asked))
 	}
-	if !slices.Equal(r.keys, []isolation.Key{k, k, k}) {
-		t.Error("a key was changed on its way")
-	}
-	if !slices.Equal(r.families, []stream.Family{stream.IPv6First}) {
-		t.Errorf("families %v", r.families)
-	}
-}
-
-// TestPermit: a client hears what the port's flags bar, because only it knows where
-// MapAddress leads.
-func TestPermit(t *testing.T) {
-	r := &recorder{}
-	barred := errors.New("barred")
-	req := socks.Request{Host: "a.example", Port: 80, Permit: func(host string) error {
-		if host == "x.example" {
-			return barred
+	for i, got := range r.asked {
+		host, family := "2001:db8::1", stream.IPv6First
+		if i > 0 {
+			family = stream.AnyFamily
 		}
-		return nil
-	}}
-	_, _ = Dialer{r}.Dial(t.Context(), req)
-	_, _ = Dialer{r}.Resolve(t.Context(), req)
-	_, _ = Dialer{r}.Dial(t.Context(), socks.Request{Host: "a.example", Port: 80})
-	if !slices.Equal(r.permits, []error{barred, barred, nil}) {
-		t.Error(r.permits)
+		if i == 2 {
+			host = "192.0.2.1"
+		}
+		if got.Host != host || got.Family != family || got.Key != k || string(got.Early) != "early" || got.Permit.Check("x.example") != barred {
+			t.Errorf("request %d: %q, family %v", i, got.Host, got.Family)
+		}
+	}
+	if r.asked[0].Port != 80 {
+		t.Errorf("port %d", r.asked[0].Port)
 	}
 }
 
-// failing is a Client that fails with one error.
-type failing struct{ err error }
+// failing is a client that fails with one error.
+type failing struct {
+	*recorder
+	err error
+}
 
-func (f failing) DialContext(context.Context, string, string) (net.Conn, error) { return nil, f.err }
-func (f failing) Lookup(context.Context, string) ([]chive.Answer, error)        { return nil, f.err }
+func (f failing) DialRequest(context.Context, stream.Request) (net.Conn, error) { return nil, f.err }
 
 // TestOnionReasons: each reason for which an onion service cannot be reached has its
 // own code, also if the error is of a kind that has another one.
@@ -107,33 +99,19 @@ func TestOnionReasons(t *testing.T) {
 		{chive.ErrOnionAddress, socks.OnionBadAddr},
 		{chive.ErrOnionTimeout, socks.OnionIntroTime},
 	} {
-		_, err := Dialer{failing{fmt.Errorf("dial: %w: %w", chive.ErrTimeout, want.err)}}.Dial(t.Context(), socks.Request{Host: "x.onion", Port: 80})
+		_, err := Dialer{failing{err: fmt.Errorf("dial: %w: %w", chive.ErrTimeout, want.err)}}.Dial(t.Context(), socks.Request{Host: "x.onion", Port: 80})
 		if got := socks.ReasonOf(err); got != want.reason || !errors.Is(err, want.err) {
 			t.Errorf("%v: reason %d, not %d", want.err, got, want.reason)
 		}
 	}
-	if _, err := (Dialer{failing{errAsked}}).Dial(t.Context(), socks.Request{}); err != errAsked {
+	if _, err := (Dialer{failing{err: errAsked}}).Dial(t.Context(), socks.Request{}); err != errAsked {
 		t.Errorf("another error became %v", err)
 	}
 }
 
-// configured is a client with rules.
-type configured struct {
-	*recorder
-	rules []string
-}
-
-func (c configured) Config() chive.Config { return chive.Config{MapAddress: c.rules} }
-
 // TestMapped: the addresses that rules of MapAddress are for.
 func TestMapped(t *testing.T) {
-	d := Dialer{configured{new(recorder), []string{"192.0.2.7 host.example", "2001:db8::7 192.0.2.8", "*.example other.example"}}}
-	for addr, want := range map[string]bool{"192.0.2.7": true, "2001:db8::7": true, "192.0.2.8": false, "2001:db8::8": false} {
-		if d.Mapped(addr) != want {
-			t.Errorf("%s: %v", addr, !want)
-		}
-	}
-	if (Dialer{new(recorder)}).Mapped("192.0.2.7") || (Dialer{configured{new(recorder), nil}}).Mapped("192.0.2.7") {
-		t.Error("without rules")
+	if d := (Dialer{new(recorder)}); !d.Mapped("192.0.2.7") || d.Mapped("192.0.2.8") {
+		t.Error("not as the client says")
 	}
 }

@@ -49,7 +49,7 @@ func TestAutomapRedirect(t *testing.T) {
 				t.Fatalf("%d requests reached the network: %+v", len(got), got)
 			}
 			for _, r := range got {
-				if r.Host != anOnion || r.Port != 8080 || r.Isolation.Listener != "trans" {
+				if r.Host != anOnion || r.Port != 8080 || r.Key.Listener != "trans" {
 					t.Errorf("%s port %d", r.Host, r.Port)
 				}
 			}

@@ -135,7 +135,7 @@ func TestAuth(t *testing.T) {
 			}
 		}
 	}
-	if got := n.requests(); len(got) != 2 || got[0].Isolation.Auth == (isolation.Auth{}) {
+	if got := n.requests(); len(got) != 2 || got[0].Key.Auth == (isolation.Auth{}) {
 		t.Errorf("%d requests reached the network", len(got))
 	}
 }

@@ -118,7 +118,7 @@ func (s *Server) tunnelRequest(c *client, hr *http.Request) (Request, error) {
 			auth = isolation.NewAuth(fields[:i+1]...)
 		}
 	}
-	return Request{Host: host, Port: uint16(port), Isolation: s.key("http", c.addr, auth)}, nil
+	return Request{Host: host, Port: uint16(port), Key: s.key("http", c.addr, auth)}, nil
 }
 
 // readHead reads a request's line and headers, which must fit br's buffer,

@@ -83,7 +83,7 @@ func TestHTTPIsolation(t *testing.T) {
 		say(t, c, []byte("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n"+headers+"\r\n")...)
 		hear(t, c, []byte("HTTP/1.0 200")...)
 		asked := n.requests()
-		return asked[len(asked)-1].Isolation
+		return asked[len(asked)-1].Key
 	}
 	none := key("")
 	if !none.MayShare(key("")) || none.Auth != (isolation.Auth{}) || none.Client != netip.MustParseAddr("127.0.0.1") {

@@ -150,7 +150,7 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 	if err := s.judge(cmd); err != nil {
 		return s.refuse(c, cmd, rep5NotAllowed, err)
 	}
-	req := Request{Host: host, Port: cmd.port, Isolation: s.key(protocol, c.addr, cmd.auth)}
+	req := Request{Host: host, Port: cmd.port, Key: s.key(protocol, c.addr, cmd.auth)}
 	switch {
 	case cmd.cmd == cmdConnect:
 		if cmd.port == 0 {

@@ -216,7 +216,7 @@ func TestIsolationKeys(t *testing.T) {
 		say(t, c, request5(1, host, port)...)
 		hear(t, c, ok5...)
 		asked := n.requests()
-		return asked[len(asked)-1].Isolation
+		return asked[len(asked)-1].Key
 	}
 	loose := start(t, NewSOCKS(Config{Dialer: n, Name: "loose"}))
 	tight := start(t, NewSOCKS(Config{Dialer: n, Name: "tight", Isolate: isolation.ByClientAddr | isolation.ByProtocol}))

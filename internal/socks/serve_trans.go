@@ -50,7 +50,7 @@ func (s *Server) serveTrans(ctx context.Context, c *client, original func(net.Co
 		c.reset()
 		return
 	}
-	stream, err := s.dial(ctx, c, Request{Host: dst.Addr().String(), Port: dst.Port(), Isolation: s.key("trans", c.addr, isolation.Auth{})})
+	stream, err := s.dial(ctx, c, Request{Host: dst.Addr().String(), Port: dst.Port(), Key: s.key("trans", c.addr, isolation.Auth{})})
 	if err != nil {
 		c.tell("a local program's connection by the transparent port failed", err)
 		c.reset()

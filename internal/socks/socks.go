@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -40,15 +39,9 @@ type Dialer interface {
 	ResolvePTR(ctx context.Context, addr netip.Addr, req Request) ([]Answer, error)
 }
 
-// Request says what a client asked for.
-type Request struct {
-	Host      string        // a host name, or an address in text without brackets
-	Port      uint16        // never 0 in a call to Dial
-	Isolation isolation.Key // which circuits it may use; the Dialer adds the destination
-	Family    stream.Family // which addresses the exit may use for a host name; of a lookup: which are wanted
-	Early     []byte        // bytes that the client sent without waiting for the reply; read only
-	Permit    stream.Permit // the port's flags: the Dialer asks it about the host that it goes to
-}
+// Request says what a program asked for. In a call to Dial, Port is not zero. Early is what the
+// program sent without waiting for the reply. Permit is the port's flags.
+type Request = stream.Request
 
 // Answer is one result of a lookup: an address or a name.
 type Answer struct {

@@ -128,7 +128,7 @@ func checkTrans(t *testing.T, n *network, self ...string) {
 		t.Fatalf("%d requests reached the network, want %d: %+v", len(got), len(want), got)
 	}
 	for i, w := range want {
-		if got[i].Host != w.Host || got[i].Port != w.Port || got[i].Isolation.Listener != "trans" {
+		if got[i].Host != w.Host || got[i].Port != w.Port || got[i].Key.Listener != "trans" {
 			t.Errorf("%s port %d, want %s port %d", got[i].Host, got[i].Port, w.Host, w.Port)
 		}
 	}

@@ -37,48 +37,6 @@ func (f Family) flags() cell.BeginFlags {
 	return cell.BeginIPv6OK
 }
 
-type familyKey struct{}
-
-// WithFamily returns a context that carries a family to the client that it is
-// given to.
-func WithFamily(ctx context.Context, f Family) context.Context {
-	if f == FamilyOf(ctx) {
-		return ctx
-	}
-	return context.WithValue(ctx, familyKey{}, f)
-}
-
-// FamilyOf returns the family that ctx carries, or AnyFamily.
-func FamilyOf(ctx context.Context) Family {
-	f, _ := ctx.Value(familyKey{}).(Family)
-	return f
-}
-
-// Permit judges a host that a stream or a lookup is to go to; nil permits all.
-type Permit func(host string) error
-
-// Check judges a host.
-func (p Permit) Check(host string) error {
-	if p == nil {
-		return nil
-	}
-	return p(host)
-}
-
-type permitKey struct{}
-
-// WithPermit returns a context that carries p to the client that it is given to: only that
-// client knows where MapAddress leads.
-func WithPermit(ctx context.Context, p Permit) context.Context {
-	return context.WithValue(ctx, permitKey{}, p)
-}
-
-// PermitOf returns what ctx carries.
-func PermitOf(ctx context.Context) Permit {
-	p, _ := ctx.Value(permitKey{}).(Permit)
-	return p
-}
-
 // Dial opens a stream to a host (a name, an IPv4 or an IPv6 address) and port
 // through the hop, and waits for CONNECTED.
 func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Stream, error) {

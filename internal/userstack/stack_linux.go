@@ -202,7 +202,7 @@ func (s *Stack) dial(id stack.TransportEndpointID) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, socks.DefaultDialTimeout)
 	defer cancel()
-	return s.cfg.Dialer.Dial(ctx, socks.Request{Host: host.String(), Port: id.LocalPort, Isolation: isolation.Key{Listener: "exec"}})
+	return s.cfg.Dialer.Dial(ctx, socks.Request{Host: host.String(), Port: id.LocalPort, Key: isolation.Key{Listener: "exec"}})
 }
 
 func (s *Stack) tellFull() {

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/chivenet/chive/chivelab/plot"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/chivelab/plot"
 )
 
 // Plot draws the report's figures as PNG and PDF into a directory, which it

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/chivelab/internal/bench"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/measure"
 	"github.com/chivenet/chive/internal/lab/proc"

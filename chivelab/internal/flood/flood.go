@@ -16,8 +16,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/chivelab/internal/bench"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/options"
 )
 

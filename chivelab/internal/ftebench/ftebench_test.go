@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/chivelab/plot"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 func TestPlanIsChecked(t *testing.T) {

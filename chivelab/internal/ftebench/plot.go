@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/chivelab/plot"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // figure is one of the report's figures: a value by number of connections.

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/chivelab/internal/madenet"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/netdoc"
 )

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/chivenet/chive/chivelab/internal/madenet"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/chivelab/internal/madenet"
 	"github.com/chivenet/chive/internal/netfile"
 )
 

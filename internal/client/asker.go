@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+	"net"
+
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// Request asks for a stream or a lookup.
+type Request = stream.Request
+
+// Asker is a client of the public package as the ports of this module ask it: with a request that is
+// one value. The methods of that package take texts and contexts, because it shows no internal type.
+// The client adds what is its own to the request's key: its child's number, and what it isolates by.
+type Asker interface {
+	// DialRequest opens the stream that a request asks for.
+	DialRequest(ctx context.Context, req Request) (net.Conn, error)
+	// LookupRequest looks up the addresses of the request's host or, if it is an address, its names.
+	LookupRequest(ctx context.Context, req Request) ([]stream.Answer, error)
+	// StandsFor returns the host that a host stands for, by the rules of MapAddress.
+	StandsFor(host string) string
+}
+
+// AskerOf returns the Asker of a *chive.Client. Package chive sets it at its start: it is above this
+// package, and an exported method of its Client would be public.
+var AskerOf func(client any) Asker
+
+// StandsFor returns the host that a host stands for, by the rules of MapAddress.
+func (c *Client) StandsFor(host string) string {
+	to, err := c.live.Load().Map.Of(host)
+	if err != nil {
+		return host
+	}
+	return to
+}
