@@ -67,11 +67,21 @@ func startGeth(t *testing.T) *geth {
 // startGethWith is startGeth, with the chain's blocks or with the first one only.
 func startGethWith(t *testing.T, blocks bool, args ...string) *geth {
 	t.Helper()
-	path := gethtest.Program(t, "geth")
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)
 	}
+	chain := ""
+	if blocks {
+		chain = filepath.Join(data, "chain.rlp")
+	}
+	return startGethOn(t, filepath.Join(data, "genesis.json"), chain, networkID, args...)
+}
+
+// startGethOn runs geth on the chain of a genesis, with the blocks of a file if one is named.
+func startGethOn(t *testing.T, genesis, chain, network string, args ...string) *geth {
+	t.Helper()
+	path := gethtest.Program(t, "geth")
 	// The path of a Unix socket is short.
 	dir, err := os.MkdirTemp("", "chive-geth-")
 	if err != nil {
@@ -84,9 +94,9 @@ func startGethWith(t *testing.T, blocks bool, args ...string) *geth {
 			t.Fatalf("geth %s: %v\n%s", args[0], err, out)
 		}
 	}
-	run("--state.scheme", "hash", "init", filepath.Join(data, "genesis.json"))
-	if blocks {
-		run("import", filepath.Join(data, "chain.rlp"))
+	run("--state.scheme", "hash", "init", genesis)
+	if chain != "" {
+		run("import", chain)
 	}
 
 	var leases ports.Leases
@@ -111,7 +121,7 @@ func startGethWith(t *testing.T, blocks bool, args ...string) *geth {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(path, append([]string{"--datadir", dir, "--config", filepath.Join(dir, "config.toml"), "--networkid", networkID,
+	cmd := exec.Command(path, append([]string{"--datadir", dir, "--config", filepath.Join(dir, "config.toml"), "--networkid", network,
 		"--nodiscover", "--nat", "none", "--netrestrict", "127.0.0.0/8",
 		"--authrpc.port", fmt.Sprint(enginePort), "--authrpc.jwtsecret", filepath.Join(dir, "secret")}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -209,25 +219,38 @@ type consensusAnswer struct{ PayloadStatus struct{ Status string } }
 // consensus sends a call to the engine API.
 func (g *geth) consensus(t *testing.T, body []byte) consensusAnswer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.engine, bytes.NewReader(body))
-	if err != nil {
+	var answer consensusAnswer
+	if err := g.engineCall(t, body, &answer); err != nil {
 		t.Fatal(err)
+	}
+	return answer
+}
+
+// engineCall makes a call to the engine API.
+func (g *geth) engineCall(t *testing.T, body []byte, result any) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, g.engine, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+token(t))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer resp.Body.Close()
 	var answer struct {
-		Result consensusAnswer
+		Result json.RawMessage
 		Error  *struct{ Message string }
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Error != nil {
-		t.Fatalf("geth's engine: %+v, %v", answer.Error, err)
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return err
 	}
-	return answer.Result
+	if answer.Error != nil {
+		return fmt.Errorf("geth's engine: %s", answer.Error.Message)
+	}
+	return json.Unmarshal(answer.Result, result)
 }
 
 // token is a JSON web token for the engine API.

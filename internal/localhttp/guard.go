@@ -26,6 +26,9 @@ type Guard struct {
 	Names    []string // host names that pass too
 	Loopback bool     // only addresses of loopback pass, and localhost
 	NoPages  bool     // no request of a web page passes, not even of one that came from this port
+	// Extensions are origins of browser extensions that pass nevertheless, such as
+	// "chrome-extension://ID". A web page cannot have such an origin: the browser writes the header.
+	Extensions []string
 }
 
 // CheckName reports whether s is a host name for Names.
@@ -39,6 +42,27 @@ func CheckName(s string) error {
 	return nil
 }
 
+// extensions are the schemes of browser extensions' origins.
+var extensions = []string{"chrome-extension", "moz-extension", "safari-web-extension"}
+
+// CheckExtension reports whether s is an origin for Extensions: a scheme of extensions and the ID of
+// one. A web page's origin is none, and neither is one that stands for several.
+func CheckExtension(s string) error {
+	scheme, id, ok := strings.Cut(s, "://")
+	if !ok || !slices.Contains(extensions, scheme) {
+		return fault.New(fault.Config, "origin %q: it is not of a browser extension, such as chrome-extension://ID or moz-extension://ID", s)
+	}
+	for _, c := range id {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			id = ""
+		}
+	}
+	if id == "" {
+		return fault.New(fault.Config, "origin %q: after :// stands the extension's ID, of letters and digits, and nothing else", s)
+	}
+	return nil
+}
+
 // Refuse returns the status of the answer to a request that must not pass, and the reason;
 // an empty reason: it may pass.
 func (g *Guard) Refuse(r *http.Request) (status int, why string) {
@@ -46,6 +70,9 @@ func (g *Guard) Refuse(r *http.Request) (status int, why string) {
 		return http.StatusForbidden, "this Host is not known here: ask by an IP address, or have the operator list the name"
 	}
 	origins, sites := r.Header["Origin"], r.Header["Sec-Fetch-Site"]
+	if len(origins) == 1 && slices.Contains(g.Extensions, origins[0]) {
+		return 0, ""
+	}
 	if g.NoPages && len(origins)+len(sites) > 0 {
 		return http.StatusForbidden, "web pages have no access"
 	}

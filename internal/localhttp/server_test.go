@@ -80,6 +80,56 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestExtensions: an extension that is listed passes a port that no page passes, and nothing else does
+// by it.
+func TestExtensions(t *testing.T) {
+	const listed = "chrome-extension://abcdefghijklmnopabcdefghijklmnop"
+	g := localhttp.Guard{Loopback: true, NoPages: true, Extensions: []string{"moz-extension://0-1", listed}}
+	for _, test := range []struct {
+		host    string
+		origins []string
+		site    string
+		pass    bool
+	}{
+		{host: "127.0.0.1:8545", origins: []string{listed}, pass: true},
+		{host: "127.0.0.1:8545", origins: []string{"moz-extension://0-1"}, site: "cross-site", pass: true},
+		{host: "page.example:8545", origins: []string{listed}},
+		{host: "127.0.0.1:8545", origins: []string{listed + "x"}},
+		{host: "127.0.0.1:8545", origins: []string{"chrome-extension://"}},
+		{host: "127.0.0.1:8545", origins: []string{strings.ToUpper(listed)}},
+		{host: "127.0.0.1:8545", origins: []string{listed, listed}},
+		{host: "127.0.0.1:8545", origins: []string{listed, "http://page.example"}},
+		{host: "127.0.0.1:8545", origins: []string{"http://127.0.0.1:8545"}},
+		{host: "127.0.0.1:8545", origins: []string{"null"}},
+		{host: "127.0.0.1:8545", site: "none"},
+	} {
+		r := &http.Request{Host: test.host, Header: http.Header{}}
+		if test.origins != nil {
+			r.Header["Origin"] = test.origins
+		}
+		if test.site != "" {
+			r.Header.Set("Sec-Fetch-Site", test.site)
+		}
+		if status, why := g.Refuse(r); (why == "") != test.pass || !test.pass && status != http.StatusForbidden {
+			t.Errorf("%+v: %d %q", test, status, why)
+		}
+	}
+}
+
+func TestCheckExtension(t *testing.T) {
+	for s, ok := range map[string]bool{
+		"chrome-extension://abcdefghijklmnopabcdefghijklmnop": true, "moz-extension://0a1b2c3d-0000-4000-8000-0123456789ab": true,
+		"safari-web-extension://0A1B2C3D-0000-4000-8000-0123456789AZ": true, "chrome-extension://az09-AZ": true,
+		"chrome-extension://": false, "chrome-extension://*": false, "chrome-extension://a/b": false, "chrome-extension://a:1": false, "chrome-extension://a@b": false,
+		"chrome-extension://a[": false, "chrome-extension://a{": false, "chrome-extension://a`": false, "chrome-extension:a": false, "https://page.example": false, "http://127.0.0.1": false, "null": false, "*": false, "": false,
+		"://a": false, "chrome-extension://é": false,
+	} {
+		if err := localhttp.CheckExtension(s); (err == nil) != ok {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
 func TestCheckName(t *testing.T) {
 	for s, ok := range map[string]bool{"relay.example": true, "relay": true, "relay.example:9035": false, "": false, "192.0.2.1": false, "::1": false, "*": false} {
 		if err := localhttp.CheckName(s); (err == nil) != ok {

@@ -33,13 +33,20 @@ peers on a connection that is used for nothing else, until it is seen back from 
 there is no onion peer, it is held; it never leaves by an address, whatever the policy.
 A transaction's state: chive-eth status, or the method chive_transaction.
 
+A wallet also asks for nonces, balances and fees, which need the chain's state. Name a node
+that has it with --rpc-upstream: the IPC socket of your own, an https URL, or an onion. It is
+reached through Tor, over circuits of its own for each account, and gets no transaction.
+
 The chain is named by --network or --genesis. Without them, the node learns it from its
 first peers, and is as right as most of these.`
 
 const relayExample = `  # A node of mainnet that is only reachable, and only reaches others, by onions
   chive-eth relay --network mainnet --static enr:-... --rpc 127.0.0.1:8545
 
-  # The same with a Tor daemon that runs already
+  # For wallets: they send by this node, and read from another one, through Tor
+  chive-eth relay --network mainnet --static enr:-... --rpc 127.0.0.1:8545 --rpc-upstream https://node.example/
+
+  # A node with a Tor daemon that runs already
   chive-eth relay --network mainnet --tor-proxy 127.0.0.1:9050
 
   # A private network of Ethereum nodes, on a private network of Tor relays
@@ -49,6 +56,7 @@ const relayExample = `  # A node of mainnet that is only reachable, and only rea
 type relaySettings struct {
 	tor
 	finding
+	wallets
 	networks  []string // names of Ethereum networks, and files of Tor networks
 	genesis   string
 	networkID uint64
@@ -60,7 +68,6 @@ type relaySettings struct {
 	static    []string
 	trusted   []string
 	boot      []string
-	rpc       string
 	metrics   string
 	minTip    uint64
 	noBlobs   bool
@@ -82,6 +89,7 @@ func relayCommand() *cobra.Command {
 	}
 	s.tor.flags(cmd)
 	s.finding.flags(cmd)
+	s.wallets.flags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&s.networks, "network", nil, "the Ethereum `NETWORK`: "+strings.Join(ethnode.Networks(), ", ")+"; or the file of a private Tor network (can be given twice)")
 	if err := cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions(ethnode.Networks(), cobra.ShellCompDirectiveDefault)); err != nil {
@@ -97,7 +105,6 @@ func relayCommand() *cobra.Command {
 	f.StringArrayVar(&s.static, "static", nil, "a `NODE` to stay connected to: an enode URL, an ENR, or a file with one in each line")
 	f.StringArrayVar(&s.trusted, "trusted", nil, "a `NODE` that is let in when all places are taken; as --static")
 	f.StringArrayVar(&s.boot, "bootnodes", nil, "a `NODE` to begin with; as --static")
-	f.StringVar(&s.rpc, "rpc", "", "answer wallets by JSON-RPC at an `ADDR` of loopback, such as 127.0.0.1:8545")
 	f.StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at an `ADDR` of loopback, such as 127.0.0.1:9188")
 	f.Uint64Var(&s.minTip, "min-tip", 0, "relay transactions with at least this `TIP`, in wei for a unit of gas")
 	f.BoolVar(&s.noBlobs, "no-blobs", false, "relay no transactions with blobs, which are large")

@@ -67,6 +67,9 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if err := errors.Join(port("listen", s.onionPort), addresses(map[string]string{"listen-addr": s.listen, "rpc": s.rpc, "metrics": s.metrics, "discv5": s.discv5})); err != nil {
 		return err
 	}
+	if err := s.wallets.check(); err != nil {
+		return err
+	}
 	policy, err := s.choose()
 	if err != nil {
 		return err
@@ -146,14 +149,11 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		services = append(services, serve)
 	}
 	if s.rpc != "" {
-		l, err := rpcserver.Listen(s.rpc)
+		serve, err := s.wallets.serve(&s.tor, r, log, out)
 		if err != nil {
-			return fmt.Errorf("--rpc: %w", err)
+			return err
 		}
-		r.rpc = l.Addr().String()
-		server := &rpcserver.Server{Methods: rpcserver.Methods(r), Log: log}
-		services = append(services, func(ctx context.Context) error { return server.Serve(ctx, l) })
-		fmt.Fprintf(out, "Wallets can use http://%s\n", l.Addr())
+		services = append(services, serve)
 	}
 	fmt.Fprintf(out, "The relay runs with policy %s. chive-eth status shows its peers. Press Ctrl-C to end it.\n", policy)
 	return runAll(ctx, services)
@@ -273,9 +273,18 @@ func (r *relay) NetworkID() (uint64, bool) {
 	return c.Network, true
 }
 
-func (r *relay) BlockNumber() (uint64, bool) { return r.node.HeadNumber() }
-func (r *relay) PeerCount() int              { return r.node.PeerCount() }
-func (r *relay) ClientVersion() string       { return clientName() }
+// BlockNumber asks peers: by themselves, they tell of a new block only each 32 blocks. If they do
+// not agree now, it is what they told last.
+func (r *relay) BlockNumber(ctx context.Context) (uint64, bool) {
+	headers, _, err := r.node.Agreed(ctx)
+	if err != nil {
+		return r.node.HeadNumber()
+	}
+	return headers[0].Number.Uint64(), true
+}
+
+func (r *relay) PeerCount() int        { return r.node.PeerCount() }
+func (r *relay) ClientVersion() string { return clientName() }
 
 func (r *relay) Send(tx *types.Transaction) (state, why string, err error) {
 	if err := r.node.Check(tx); err != nil {

@@ -9,6 +9,7 @@
 //
 //   - chain.go and status.go: which chain it is, and the handshake that compares chains;
 //   - head.go: the newest block, by the median of the peers' block ranges;
+//   - agreed.go: the newest headers that most of some peers have, asked for when they are needed;
 //   - peer.go and messages.go: a peer, the loop that reads it, and the table of messages;
 //   - gossip.go and fetch.go: transactions to and from peers (their pool: package pool);
 //   - forward.go, answer.go and verify.go: requests that are passed on;

@@ -63,6 +63,7 @@ type Node struct {
 	head     atomic.Pointer[head]
 	moved    chan struct{} // a peer told of another range; capacity 1
 	headers  *headerCache
+	agreed   agreement
 	fetch    *fetcher
 	parsing  *semaphore.Weighted // bytes of transactions that are decoded now
 	answers  *semaphore.Weighted // bytes of answers that wait to be passed on
@@ -108,6 +109,7 @@ func New(c Config) *Node {
 		refused:  pool.NewKnown(1 << 16),
 		moved:    make(chan struct{}, 1),
 		headers:  newHeaderCache(4096),
+		agreed:   agreement{turn: make(chan struct{}, 1)},
 		parsing:  semaphore.NewWeighted(parsingBytes),
 		answers:  semaphore.NewWeighted(answerBytes),
 		blobs:    rate.NewLimiter(allBlobs, allBlobsBurst),

@@ -14,7 +14,8 @@ import (
 type Node interface {
 	ChainID() (uint64, bool) // false: not known yet
 	NetworkID() (uint64, bool)
-	BlockNumber() (uint64, bool)
+	// BlockNumber returns the newest block that peers have.
+	BlockNumber(context.Context) (uint64, bool)
 	PeerCount() int
 	ClientVersion() string
 	// Send takes a transaction for private broadcast. The state says in words what
@@ -26,9 +27,9 @@ type Node interface {
 
 // Methods returns the methods that a node without state has.
 func Methods(n Node) map[string]Method {
-	number := func(get func() (uint64, bool), what string) Method {
-		return func(context.Context, json.RawMessage) (Result, error) {
-			v, ok := get()
+	number := func(get func(context.Context) (uint64, bool), what string) Method {
+		return func(ctx context.Context, _ json.RawMessage) (Result, error) {
+			v, ok := get(ctx)
 			if !ok {
 				return Result{}, Errorf(CodeRefused, "%s is not known yet: no peer has told it", what)
 			}
@@ -36,7 +37,7 @@ func Methods(n Node) map[string]Method {
 		}
 	}
 	return map[string]Method{
-		"eth_chainId":     number(n.ChainID, "the chain ID"),
+		"eth_chainId":     number(func(context.Context) (uint64, bool) { return n.ChainID() }, "the chain ID"),
 		"eth_blockNumber": number(n.BlockNumber, "the newest block"),
 		"net_version": func(context.Context, json.RawMessage) (Result, error) {
 			v, ok := n.NetworkID()

@@ -15,6 +15,7 @@ const (
 	maxCalls  = 8                // requests whose calls are made at the same time
 	maxQueue  = 32               // requests that wait for a place, of each kind
 	queueTime = 10 * time.Second // for which a request waits for a place
+	callTime  = time.Minute      // for the calls of a request
 	writeTime = 10 * time.Second // for an answer
 )
 

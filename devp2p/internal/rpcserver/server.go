@@ -11,16 +11,23 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/localhttp"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
 const (
 	// MaxBody bounds a request, in bytes: a transaction with six blobs in hexadecimal.
 	MaxBody  = 4 << 20
 	maxBatch = 32 // calls of one request
+	// maxParallel bounds the calls of one request that are made at the same time: each may wait
+	// for a circuit.
+	maxParallel = 4
 )
 
 // Codes of errors (JSON-RPC 2.0, and EIP-1474 from -32000 on).
@@ -37,17 +44,19 @@ const (
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	// Data is what a contract said when it refused, or nil.
+	Data hexutil.Bytes `json:"data,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
 
 // Errorf returns an Error.
 func Errorf(code int, format string, a ...any) *Error {
-	return &Error{code, fmt.Sprintf(format, a...)}
+	return &Error{Code: code, Message: fmt.Sprintf(format, a...)}
 }
 
 // A Result is the answer to a call. Note is added to the answer as a member "chive", which
-// other programs ignore.
+// other programs ignore. A Value of nil is JSON's null.
 type Result struct {
 	Value any
 	Note  any
@@ -61,6 +70,16 @@ type Method func(ctx context.Context, params json.RawMessage) (Result, error)
 type Server struct {
 	Methods map[string]Method
 	Log     *slog.Logger
+	// Origins are browser extensions that may ask, as "chrome-extension://ID". All other pages of a
+	// browser are refused.
+	Origins []string
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
 }
 
 // Listen opens the port of a server. Addresses that are not loopback are refused.
@@ -78,13 +97,16 @@ func Listen(addr string) (net.Listener, error) {
 
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	guarded := localhttp.Server{Handler: s.handler(), Guard: localhttp.Guard{Loopback: true, NoPages: true}, Log: s.Log, Port: "JSON-RPC"}
+	guarded := localhttp.Server{Handler: s.handler(), Guard: localhttp.Guard{Loopback: true, NoPages: true, Extensions: s.Origins}, Log: s.Log, Port: "JSON-RPC"}
 	return guarded.Serve(ctx, l)
 }
 
 func (s *Server) handler() http.Handler {
 	large, calls := newSlots(maxLarge), newSlots(maxCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if allow(w, r) {
+			return
+		}
 		if status, why := refuse(r); why != "" {
 			http.Error(w, why, status)
 			return
@@ -104,19 +126,45 @@ func (s *Server) handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
+		// Without this, the time for a request's body would end the call: net/http goes on reading
+		// to learn that the client has gone. A recorder in a test has no deadlines.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(callTime + writeTime))
 		answer := func() []byte {
 			defer calls.give()
-			return s.answer(r.Context(), body)
+			ctx, cancel := context.WithTimeout(r.Context(), callTime)
+			defer cancel()
+			return s.answer(ctx, body)
 		}()
 		if answer == nil {
 			w.WriteHeader(http.StatusNoContent) // notifications only
 			return
 		}
-		// A recorder in a test has no deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(answer)
 	})
+}
+
+// allow tells a browser that an extension may read the answer: the guard has let its origin in. It
+// reports whether the request was the browser's question before a call (CORS), which is answered so.
+func allow(w http.ResponseWriter, r *http.Request) (asked bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Vary", "Origin")
+	if r.Method != http.MethodOptions {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", http.MethodPost)
+	h.Set("Access-Control-Allow-Headers", "Content-Type")
+	if r.Header.Get("Access-Control-Request-Private-Network") != "" {
+		h.Set("Access-Control-Allow-Private-Network", "true")
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
 }
 
 // refuse says why a request is refused, or nothing. Which Hosts and pages are refused, the
@@ -163,16 +211,22 @@ func (s *Server) answer(ctx context.Context, body []byte) []byte {
 	if len(batch) == 0 || len(batch) > maxBatch {
 		return encode(failed(nil, Errorf(CodeRequest, "a batch must have 1 to %d calls", maxBatch)))
 	}
-	var all []*response
-	for _, raw := range batch {
-		if r := s.one(ctx, raw); r != nil {
-			all = append(all, r)
-		}
+	answers := make([]*response, len(batch))
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxParallel)
+	for i, raw := range batch {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			answers[i] = s.one(ctx, raw)
+		})
 	}
-	if all == nil {
+	wg.Wait()
+	answers = slices.DeleteFunc(answers, func(r *response) bool { return r == nil })
+	if len(answers) == 0 {
 		return nil
 	}
-	return encode(all)
+	return encode(answers)
 }
 
 func encode(v any) []byte {
@@ -191,8 +245,9 @@ func failed(id json.RawMessage, e *Error) *response {
 }
 
 // one answers one call; nil for a notification.
-func (s *Server) one(ctx context.Context, raw []byte) *response {
+func (s *Server) one(ctx context.Context, raw []byte) (answer *response) {
 	var r request
+	defer panics.Recover(s.log(), func(error) { answer = failed(r.ID, Errorf(CodeInternal, "internal error")) })
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return failed(nil, Errorf(CodeParse, "the request is no JSON-RPC call"))
 	}
@@ -214,12 +269,13 @@ func (s *Server) one(ctx context.Context, raw []byte) *response {
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
-			if s.Log != nil {
-				s.Log.Warn("a call failed", "method", r.Method, "err", err)
-			}
+			s.log().Warn("a call failed", "method", r.Method, "err", err)
 			e = Errorf(CodeInternal, "the node could not do it; its log says why")
 		}
 		return failed(r.ID, e)
+	}
+	if result.Value == nil {
+		result.Value = json.RawMessage("null") // an answer without a result would be none
 	}
 	return &response{Version: "2.0", ID: r.ID, Result: result.Value, Note: result.Note}
 }

@@ -77,6 +77,7 @@ type Config struct {
 // entry is one transaction.
 type entry struct {
 	tx      *types.Transaction
+	from    common.Address // the sender
 	raw     []byte
 	added   time.Time
 	state   State
@@ -125,6 +126,10 @@ func (q *Queue) Submit(tx *types.Transaction) (State, string, error) {
 	if err != nil {
 		return "", "", fmt.Errorf("broadcast: %w", err)
 	}
+	from, err := sender(tx)
+	if err != nil {
+		return "", "", fmt.Errorf("broadcast: %w", err)
+	}
 	targets, why := q.config.Targets()
 	q.mu.Lock()
 	e := q.txs[tx.Hash()]
@@ -140,7 +145,7 @@ func (q *Queue) Submit(tx *types.Transaction) (State, string, error) {
 	if e != nil {
 		q.remove(tx.Hash())
 	}
-	e = &entry{tx: tx, raw: raw, added: now, state: Waiting, next: now.Add(between(firstWait)), targets: make(map[enode.ID]bool)}
+	e = &entry{tx: tx, from: from, raw: raw, added: now, state: Waiting, next: now.Add(between(firstWait)), targets: make(map[enode.ID]bool)}
 	if len(targets) == 0 {
 		e.state, e.why = Held, why
 	}
@@ -153,6 +158,11 @@ func (q *Queue) Submit(tx *types.Transaction) (State, string, error) {
 		why = strings.TrimPrefix(why+"; it cannot be written to the disk, and a restart forgets it", "; ")
 	}
 	return state, why, nil
+}
+
+// sender returns the account that signed a transaction.
+func sender(tx *types.Transaction) (common.Address, error) {
+	return types.Sender(types.LatestSignerForChainID(tx.ChainId()), tx)
 }
 
 func (q *Queue) put(e *entry) {
@@ -361,4 +371,32 @@ func (q *Queue) Of(h common.Hash) (Status, bool) {
 		return Status{}, false
 	}
 	return e.status(), true
+}
+
+// Own returns one transaction, its sender and its status.
+func (q *Queue) Own(h common.Hash) (*types.Transaction, common.Address, Status, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.txs[h]
+	if e == nil {
+		return nil, common.Address{}, Status{}, false
+	}
+	return e.tx, e.from, e.status(), true
+}
+
+// Next returns the first nonce from n on that no transaction of an account has here. One that was
+// given up does not count: its nonce is free.
+func (q *Queue) Next(from common.Address, n uint64) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	used := make(map[uint64]bool)
+	for _, e := range q.txs {
+		if e.from == from && e.state != Expired {
+			used[e.tx.Nonce()] = true
+		}
+	}
+	for used[n] {
+		n++
+	}
+	return n
 }

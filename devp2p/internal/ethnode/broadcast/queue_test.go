@@ -260,3 +260,43 @@ func TestRestart(t *testing.T) {
 		t.Error("a damaged file is no error")
 	}
 }
+
+// TestNext: the next nonce of an account counts what waits here, without gaps; also after a restart.
+// What was given up does not count.
+func TestNext(t *testing.T) {
+	w, dir := new(world), t.TempDir()
+	from := crypto.PubkeyToAddress(signKey.PublicKey)
+	check := func(q *Queue, want map[uint64]uint64) {
+		t.Helper()
+		for n, next := range want {
+			if got := q.Next(from, n); got != next {
+				t.Errorf("from %d: %d, want %d", n, got, next)
+			}
+			if got := q.Next(common.Address{1}, n); got != n {
+				t.Errorf("another account, from %d: %d", n, got)
+			}
+		}
+	}
+	waits := map[uint64]uint64{0: 0, 1: 4, 2: 4, 3: 4, 4: 4, 5: 6}
+	run(t, w, dir, func(q *Queue) {
+		for _, n := range []uint64{3, 1, 2, 5} {
+			if _, _, err := q.Submit(newTx(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(q, waits)
+		tx, sender, s, ok := q.Own(newTx(2).Hash())
+		if !ok || tx.Nonce() != 2 || sender != from || s.State != Held {
+			t.Errorf("%v %v %+v %v", tx, sender, s, ok)
+		}
+		if _, _, _, ok := q.Own(newTx(9).Hash()); ok {
+			t.Error("a transaction of nobody")
+		}
+	})
+	run(t, w, dir, func(q *Queue) {
+		check(q, waits)
+		time.Sleep(keepTime + time.Hour)
+		synctest.Wait()
+		check(q, map[uint64]uint64{1: 1, 5: 5})
+	})
+}

@@ -53,10 +53,14 @@ func (q *Queue) load() error {
 		if err := tx.UnmarshalBinary(s.Raw); err != nil {
 			return fmt.Errorf("broadcast: %s: %w", q.path(), err)
 		}
+		from, err := sender(tx)
+		if err != nil {
+			return fmt.Errorf("broadcast: %s: %w", q.path(), err)
+		}
 		if q.txs[tx.Hash()] != nil || !q.room(len(s.Raw)) {
 			continue
 		}
-		e := &entry{tx: tx, raw: s.Raw, added: s.Added, state: Waiting, why: "kept from before the start", next: now.Add(between(heldWait)), targets: s.Targets}
+		e := &entry{tx: tx, from: from, raw: s.Raw, added: s.Added, state: Waiting, why: "kept from before the start", next: now.Add(between(heldWait)), targets: s.Targets}
 		if e.targets == nil {
 			e.targets = make(map[enode.ID]bool)
 		}
