@@ -8,12 +8,12 @@ import (
 // TestContinued: lines are joined as C tor joins them: "tor --dump-config short" says what comes of them.
 func TestContinued(t *testing.T) {
 	for text, want := range map[string][]Line{
-		"ExitPolicy accept *:8\\\n0\nNickname x": {{"f", 1, "ExitPolicy", "accept *:80"}, {"f", 3, "Nickname", "x"}},
-		"ContactInfo a\\\n  b \\\n\tc":           {{"f", 1, "ContactInfo", "a  b \tc"}},
-		"MyFamily A,\\\n# one of them\nB":        {{"f", 1, "MyFamily", "A,B"}},
-		"SocksPort \\\n9050":                     {{"f", 1, "SocksPort", "9050"}},
-		"SocksPort\\\n 9050\\":                   {{"f", 1, "SocksPort", `9050\`}}, // the end of the file is no next line
-		`Log notice file C:\x\`:                  {{"f", 1, "Log", `notice file C:\x\`}},
+		"ExitPolicy accept *:8\\\n0\nNickname x": {{"f", 1, "ExitPolicy", "accept *:80", false}, {"f", 3, "Nickname", "x", false}},
+		"ContactInfo a\\\n  b \\\n\tc":           {{"f", 1, "ContactInfo", "a  b \tc", false}},
+		"MyFamily A,\\\n# one of them\nB":        {{"f", 1, "MyFamily", "A,B", false}},
+		"SocksPort \\\n9050":                     {{"f", 1, "SocksPort", "9050", false}},
+		"SocksPort\\\n 9050\\":                   {{"f", 1, "SocksPort", `9050\`, false}}, // the end of the file is no next line
+		`Log notice file C:\x\`:                  {{"f", 1, "Log", `notice file C:\x\`, false}},
 	} {
 		got, err := Lines(Source{"f", []byte(text)}, nil)
 		if err != nil || !reflect.DeepEqual(got, want) {

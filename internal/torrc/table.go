@@ -58,6 +58,9 @@ var byName = sync.OnceValue(func() map[string]*Option {
 	return m
 })
 
+// Find returns what becomes of an option of C tor, and nil if that has none of this name.
+func Find(name string) *Option { return byName()[strings.ToLower(name)] }
+
 // Is reports whether a text is probably a torrc: its first line is an option of C tor
 // without an equals sign.
 func Is(text []byte) bool {
