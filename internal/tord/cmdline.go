@@ -3,6 +3,7 @@ package tord
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -31,6 +32,7 @@ const (
 	verifyConfig
 	dumpConfig
 	listOptions
+	listFingerprint
 )
 
 // never is above every level: nothing is logged.
@@ -55,7 +57,7 @@ var flags = map[string]struct {
 	"--verify-config":           {false, func(c *commandLine, _ string) { c.action = verifyConfig }},
 	"--list-torrc-options":      {false, func(c *commandLine, _ string) { c.action = listOptions }},
 	"--dump-config":             {true, func(c *commandLine, a string) { c.action, c.argument = dumpConfig, a }},
-	"--list-fingerprint":        {false, nil},
+	"--list-fingerprint":        {false, func(c *commandLine, _ string) { c.action = listFingerprint }},
 	"--list-modules":            {false, nil},
 	"--keygen":                  {false, nil},
 	"--key-expiration":          {true, nil},
@@ -82,11 +84,13 @@ func readCommandLine(args []string) (*commandLine, error) {
 			if f.set == nil {
 				return nil, fault.New(fault.Config, "%s is for relays and tests of C tor, and Chive's tor is a client only", args[i])
 			}
-			f.set(c, argument)
+			if f.set(c, argument); c.action == dumpConfig && !slices.Contains([]string{"", "short", "non-builtin", "full"}, c.argument) {
+				return nil, fault.New(fault.Config, "%s is not an allowed argument to --dump-config: short, non-builtin or full is", c.argument)
+			}
 			continue
 		}
 		key := strings.TrimPrefix(args[i], "--")
-		l := torrc.Line{File: "command line", Number: i + 1}
+		l := torrc.Line{File: commandLineName, Number: i + 1}
 		l.Key, l.Adds = strings.CutPrefix(key, "+")
 		if strings.HasPrefix(key, "-") || l.Key == "" {
 			return nil, fault.New(fault.Config, "Unknown option '%s'.  Failing.", args[i])

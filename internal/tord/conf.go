@@ -31,7 +31,7 @@ func (c conf) add(lines []torrc.Line) error {
 		name, reset := strings.CutPrefix(l.Key, "/")
 		o := find(name)
 		if o == nil {
-			return fmt.Errorf("%s: %w", l.At(), unknownOption(name))
+			return placed(unknownOption(name), l)
 		}
 		if !began[o.name] && !(l.Adds && o.list()) {
 			delete(c, o.name)
@@ -42,10 +42,21 @@ func (c conf) add(lines []torrc.Line) error {
 			continue
 		}
 		if err := c.put(o, l.Value); err != nil {
-			return fmt.Errorf("%s: %w", l.At(), err)
+			return placed(err, l)
 		}
 	}
 	return nil
+}
+
+// commandLineName is the File of an option of the command line.
+const commandLineName = "command line"
+
+// placed adds where a mistake is. The texts of C tor that programs look for come first.
+func placed(err error, l torrc.Line) error {
+	if l.File == commandLineName {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, l.At())
 }
 
 // put adds a value to an option, or replaces its one value.
@@ -163,6 +174,23 @@ func (c conf) text() string {
 		for _, v := range c[o.name] {
 			if !o.transient() && (o.list() || v != usual) {
 				b.WriteString(o.name + " " + fileValue(v) + "\n")
+			}
+		}
+	}
+	return b.String()
+}
+
+// dump returns the options as --dump-config shows them: those that differ from their default values, or all.
+func (c conf) dump(all bool) string {
+	if !all {
+		return c.text()
+	}
+	var b strings.Builder
+	for _, o := range allOptions() {
+		lines, err := c.get(o.name)
+		for _, l := range lines {
+			if err == nil && l.HasValue {
+				b.WriteString(l.Key + " " + fileValue(l.Value) + "\n")
 			}
 		}
 	}

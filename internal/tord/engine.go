@@ -68,7 +68,7 @@ func (t *tor) Load(text []byte) error {
 		err = next.add(lines)
 	}
 	if err != nil {
-		return ctlwire.Errorf(ctlwire.BadConfig, "Unable to set option: %v", err)
+		return ctlwire.Errorf(ctlwire.Unknown, "Invalid config file: Failed to parse/validate config: %v", err)
 	}
 	now, _ := t.plan()
 	if err := next.follows(now.conf); err != nil {

@@ -15,7 +15,8 @@ import (
 // another one begins. After an error, the client goes on as before.
 func (t *tor) moveNode(before, p *plan) error {
 	_, node := t.plan()
-	if node != nil && !p.offline && before.network == p.network {
+	// Bridges may change while a client runs, but whether it has some may not.
+	if node != nil && !p.offline && before.network == p.network && before.bridged == p.bridged {
 		waiting, err := node.Reload(p.settings)
 		if err != nil || len(waiting) == 0 {
 			return err

@@ -52,7 +52,7 @@ var harmless = []string{
 	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "DownloadExtraInfo", "FetchDirInfoEarly",
 	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
-	"Address", "AssumeReachable", "ContactInfo", "ExitPolicy", "ExitRelay", "IPv6Exit", "MaxAdvertisedBandwidth", "MyFamily", "Nickname",
+	"Address", "AssumeReachable", "ContactInfo", "ExitPolicy", "ExitRelay", "ExtORPort", "IPv6Exit", "MaxAdvertisedBandwidth", "MyFamily", "Nickname",
 	"PublishServerDescriptor", "ReducedExitPolicy", "RelayBandwidthBurst", "RelayBandwidthRate",
 }
 

@@ -25,6 +25,7 @@ type plan struct {
 
 	settings *daemon.Settings // of the client and its ports
 	network  string           // the lines that describe it; empty: the public one
+	bridged  bool             // by bridges only
 	offline  bool             // neither client nor ports
 
 	ports    []controlPort
@@ -44,8 +45,8 @@ type controlPort struct {
 
 // planOf checks a configuration. It opens nothing.
 func planOf(c conf) (*plan, error) {
-	p := &plan{conf: c, offline: c.on("DisableNetwork"), portFile: c.one("ControlPortWriteToFile"), cookie: c.on("CookieAuthentication")}
-	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readSettings, p.readPorts, p.readSecrets} {
+	p := &plan{conf: c, offline: c.on("DisableNetwork"), bridged: c.on("UseBridges"), portFile: c.one("ControlPortWriteToFile"), cookie: c.on("CookieAuthentication")}
+	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSettings, p.readSecrets} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -156,9 +157,11 @@ func (p *plan) lines() []torrc.Line {
 			put(o.name, v)
 		}
 	}
-	for from, to := range map[string]string{"__DNSPort": "DNSPort", "__HTTPTunnelPort": "HTTPTunnelPort", "__SocksPort": "SocksPort", "__TransPort": "TransPort"} {
-		for _, v := range p.conf[from] {
-			put(to, v)
+	for _, name := range clientPorts {
+		if to, transient := strings.CutPrefix(name, "__"); transient {
+			for _, v := range p.conf[name] {
+				put(to, v)
+			}
 		}
 	}
 	if !p.conf.on("LearnCircuitBuildTimeout") && len(p.conf["CircuitBuildTimeout"]) == 0 {
@@ -183,10 +186,20 @@ func (p *plan) bounded(name, v string, least, most int) string {
 	return v
 }
 
+// clientPorts are the options of ports that lead to the network.
+var clientPorts = []string{"SocksPort", "HTTPTunnelPort", "DNSPort", "TransPort", "__SocksPort", "__HTTPTunnelPort", "__DNSPort", "__TransPort"}
+
 // readPorts reads the ports for controllers.
 func (p *plan) readPorts() error {
 	if p.conf.on("UseBridges") && len(p.conf["Bridge"]) == 0 {
 		return fault.New(fault.Config, "If you set UseBridges, you must specify at least one bridge.")
+	}
+	for _, name := range clientPorts {
+		for _, text := range p.conf[name] {
+			if _, _, err := torrc.Port(text); err != nil {
+				return fault.New(fault.Config, "Invalid %s configuration: %w", strings.TrimPrefix(name, "__"), err)
+			}
+		}
 	}
 	for _, text := range slices.Concat(p.conf["ControlPort"], p.conf["__ControlPort"]) {
 		if err := p.addPort(text); err != nil {

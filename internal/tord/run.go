@@ -2,6 +2,7 @@ package tord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -56,6 +57,9 @@ func (p *Program) Run(ctx context.Context) int {
 	l.use([]target{{level: line.quiet, to: l.out}})
 	src := &source{line: line, stdin: p.Stdin}
 	c, err := src.read()
+	if err == nil && src.missing {
+		l.notice("Configuration file %q not present, using reasonable defaults.", src.file)
+	}
 	if err == nil {
 		switch line.action {
 		case verifyConfig:
@@ -64,15 +68,25 @@ func (p *Program) Run(ctx context.Context) int {
 				return exitOK
 			}
 		case dumpConfig:
-			l.out.put(c.text())
+			l.out.put(c.dump(line.argument == "full"))
 			return exitOK
+		case listFingerprint:
+			err = fault.New(fault.Config, "Clients don't have long-term identity keys. Exiting.")
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errMissing) || line.action == listFingerprint:
 		return l.fail(err)
+	case err != nil:
+		return l.invalid(err)
 	}
 	t := &tor{logs: l, log: slog.New(handler{l: l}), src: src, started: time.Now(), told: map[string]bool{}, stop: make(chan string, 1)}
 	return t.run(ctx, c, p.Signals)
+}
+
+// invalid tells of a configuration that cannot be used.
+func (l *logs) invalid(err error) int {
+	return l.fail(fmt.Errorf("Failed to parse/validate config: %w", err))
 }
 
 // fail tells of an error at the start.
@@ -108,7 +122,11 @@ type source struct {
 	piped    []byte // what came from standard input
 	file     string // the torrc; empty: there is none
 	included bool   // it includes others
+	missing  bool   // it is not there
 }
+
+// errMissing is the error of a torrc that is not there.
+var errMissing = errors.New("Unable to open configuration file")
 
 // usualFile is the torrc that C tor reads if none is named.
 const usualFile = "/etc/tor/torrc"
@@ -164,7 +182,11 @@ func (s *source) readMain() ([]torrc.Line, error) {
 
 // readFile reads a torrc that may be missing.
 func (s *source) readFile(path string, missingOK bool) ([]torrc.Line, error) {
-	if _, err := os.Stat(path); err != nil && missingOK && (os.IsNotExist(err) || isNotDir(err)) {
+	if _, err := os.Stat(path); err != nil && (os.IsNotExist(err) || isNotDir(err)) {
+		if !missingOK {
+			return nil, fmt.Errorf("%w %q.", errMissing, path)
+		}
+		s.missing = s.missing || path == s.file
 		return nil, nil
 	}
 	lines, _, err := daemon.ReadTorrc(path)
@@ -201,7 +223,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	t.notice("Tor %s (Chive %s) running.", Version, version.String())
 	first, err := planOf(c)
 	if err != nil {
-		return t.logs.fail(err)
+		return t.logs.invalid(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -211,7 +233,11 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	t.event.Store(&tell)
 	err = t.start(first)
 	if err != nil {
-		t.log.Error("cannot start", "err", err)
+		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) {
+			t.write(time.Now(), slog.LevelWarn, printable(err.Error()))
+			err = errors.New("Failed to bind one of the listener ports.")
+		}
+		t.logs.fail(err)
 	} else {
 		t.wg.Go(panics.Contain(t.log, nil, t.everySecond))
 		t.follow(signals)
