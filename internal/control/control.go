@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,27 +139,30 @@ func (s *Server) roomLocked() bool {
 func (s *Server) leave(one *session) {
 	one.close()
 	one.want(nil)
-	s.mu.Lock()
-	for i, other := range s.sessions {
-		if other == one {
-			s.sessions = append(s.sessions[:i:i], s.sessions[i+1:]...)
-			break
-		}
-	}
-	closed := s.closed
-	s.mu.Unlock()
-	if one.owner.Load() && !closed {
+	if closed := s.remove(one); one.owner.Load() && !closed {
 		s.cfg.Engine.Disowned()
 	}
 }
 
+// remove takes a session off the list, and reports whether the server is closed.
+func (s *Server) remove(one *session) (closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = slices.DeleteFunc(s.sessions, func(other *session) bool { return other == one })
+	return s.closed
+}
+
 // Close ends all sessions and waits for them. The listeners must be closed before.
 func (s *Server) Close() {
+	s.cut()
+	s.wg.Wait()
+}
+
+func (s *Server) cut() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed = true
 	for _, one := range s.sessions {
 		one.close()
 	}
-	s.mu.Unlock()
-	s.wg.Wait()
 }

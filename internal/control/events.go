@@ -62,18 +62,22 @@ func (s *Server) EventLines(name string, lines []string) error {
 // send gives the event to the sessions that want it. The log has events of its own, so a session that is
 // closed here is told of without the lock.
 func (s *Server) send(name string, event []byte) {
-	i := slices.Index(eventNames[:], name)
+	lost := s.queueAll(slices.Index(eventNames[:], name), event)
+	if lost > 0 {
+		s.cfg.Log.Warn("a controller did not read its events, and lost its connection", "controllers", lost, "bytes", maxQueued)
+	}
+}
+
+// queueAll returns how many sessions it has closed, because they lag too far behind.
+func (s *Server) queueAll(i int, event []byte) (lost int) {
 	s.mu.Lock()
-	lost := 0
+	defer s.mu.Unlock()
 	for _, one := range s.sessions {
 		if !one.queue(i, event) {
 			lost++
 		}
 	}
-	s.mu.Unlock()
-	if lost > 0 {
-		s.cfg.Log.Warn("a controller did not read its events, and lost its connection", "controllers", lost, "bytes", maxQueued)
-	}
+	return lost
 }
 
 // want replaces the events that the session wants, and reports the first unknown name.

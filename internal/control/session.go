@@ -113,8 +113,6 @@ func (one *session) obey(c ctlwire.Command, tooLong error) bool {
 	case !one.known.Load() && ctlwire.LooksLikeHTTP(c):
 		one.last = true
 		_, err = one.out.WriteString("HTTP/1.0 501 This is a Tor control port, which does not speak HTTP\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-	case c.Sent == "" && c.Data == nil && c.Args == "":
-		err = one.end(ctlwire.BadCommand, `Unrecognized command ""`)
 	default:
 		err = one.dispatch(c)
 	}

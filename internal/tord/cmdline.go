@@ -12,13 +12,13 @@ import (
 
 // commandLine is tor's command line (tor(1), "command-line options").
 type commandLine struct {
-	file, defaults               string // torrc files; empty: the usual one, and none
-	named                        bool   // -f was given
-	missingOK, missingDefaultsOK bool
-	quiet                        slog.Level
-	action                       action
-	argument                     string // of the action
-	options                      []torrc.Line
+	file, defaults string // torrc files; empty: the usual one, and none
+	named          bool   // -f was given
+	missingOK      bool
+	quiet          slog.Level
+	action         action
+	argument       string // of the action
+	options        []torrc.Line
 }
 
 // action is what the command line asks for.

@@ -61,7 +61,7 @@ func placed(err error, l torrc.Line) error {
 
 // put adds a value to an option, or replaces its one value.
 func (c conf) put(o *option, value string) error {
-	if value == "" {
+	if value == "" || value == o.usual && o.does == refused {
 		delete(c, o.name)
 		return nil
 	}
@@ -145,7 +145,7 @@ func (c conf) get(name string) ([]control.Line, error) {
 // standard returns the default value in C tor's form.
 func (o *option) standard() (string, bool) {
 	if !o.hasUsual {
-		return "", false
+		return "", o.kind == "RouterList" // C tor writes an empty list
 	}
 	v, err := o.value(o.usual)
 	if err != nil { // of a kind that no line can change, such as a number of milliseconds

@@ -197,7 +197,7 @@ func (p *plan) readPorts() error {
 	for _, name := range clientPorts {
 		for _, text := range p.conf[name] {
 			if _, _, err := torrc.Port(text); err != nil {
-				return fault.New(fault.Config, "Invalid %s configuration: %w", strings.TrimPrefix(name, "__"), err)
+				return fault.New(fault.Config, "Invalid %s configuration (%w)", strings.TrimPrefix(name, "__"), err)
 			}
 		}
 	}

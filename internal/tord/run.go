@@ -86,7 +86,7 @@ func (p *Program) Run(ctx context.Context) int {
 
 // invalid tells of a configuration that cannot be used.
 func (l *logs) invalid(err error) int {
-	return l.fail(fmt.Errorf("Failed to parse/validate config: %w", err))
+	return l.fail(fault.New(fault.Config, "Failed to parse/validate config: %w", err))
 }
 
 // fail tells of an error at the start.
@@ -125,8 +125,8 @@ type source struct {
 	missing  bool   // it is not there
 }
 
-// errMissing is the error of a torrc that is not there.
-var errMissing = errors.New("Unable to open configuration file")
+// errMissing is the error of a torrc that is not there. Programs look for the text.
+var errMissing = fault.New(fault.Config, "Unable to open configuration file")
 
 // usualFile is the torrc that C tor reads if none is named.
 const usualFile = "/etc/tor/torrc"
@@ -184,7 +184,7 @@ func (s *source) readMain() ([]torrc.Line, error) {
 func (s *source) readFile(path string, missingOK bool) ([]torrc.Line, error) {
 	if _, err := os.Stat(path); err != nil && (os.IsNotExist(err) || isNotDir(err)) {
 		if !missingOK {
-			return nil, fmt.Errorf("%w %q.", errMissing, path)
+			return nil, fault.New(fault.Config, "%w %q.", errMissing, path)
 		}
 		s.missing = s.missing || path == s.file
 		return nil, nil
@@ -235,7 +235,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) {
 			t.write(time.Now(), slog.LevelWarn, printable(err.Error()))
-			err = errors.New("Failed to bind one of the listener ports.")
+			err = fault.New(fault.Local, "Failed to bind one of the listener ports.")
 		}
 		t.logs.fail(err)
 	} else {

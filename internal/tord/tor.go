@@ -122,6 +122,9 @@ func (t *tor) takeLocked(before, p *plan) error {
 			t.log.Warn("the file for ControlPortWriteToFile was not written", "err", err)
 		}
 	}
+	for _, l := range fresh { // last, because programs that wait for this look into the files then
+		t.tellPort(l.l.Addr())
+	}
 	return nil
 }
 
@@ -187,7 +190,6 @@ func (t *tor) servePortsLocked(p *plan, fresh, kept []*controlListener) {
 				t.log.Error("a port for controllers has ended", "err", err)
 			}
 		}))
-		t.tellPort(l.l.Addr())
 	}
 }
 
