@@ -120,13 +120,19 @@ func SystemSignals() []os.Signal { return slices.Collect(maps.Keys(systemSignals
 
 // process obeys a signal of the system.
 func (t *tor) process(s os.Signal) {
-	names := map[os.Signal]string{syscall.SIGTERM: "HALT", os.Interrupt: "SHUTDOWN", syscall.SIGHUP: "RELOAD"}
-	for s, name := range systemSignals {
-		names[s] = name
-	}
-	if name := names[s]; name != "" {
+	if name := signalNames()[s]; name != "" {
 		t.Signal(name)
 	}
+}
+
+// signalNames returns what tor calls the signals of the system.
+func signalNames() map[os.Signal]string {
+	names := maps.Clone(systemSignals)
+	if names == nil {
+		names = map[os.Signal]string{}
+	}
+	names[syscall.SIGTERM], names[os.Interrupt], names[syscall.SIGHUP] = "HALT", "SHUTDOWN", "RELOAD"
+	return names
 }
 
 // reread takes the files again, unless the configuration says otherwise.

@@ -56,7 +56,10 @@ func (p *Program) Run(ctx context.Context) int {
 	}
 	l.use([]target{{level: line.quiet, to: l.out}})
 	src := &source{line: line, stdin: p.Stdin}
-	c, err := src.read()
+	c, stopped, err := src.readUntil(p.Signals)
+	if stopped {
+		return exitOK
+	}
 	if err == nil && src.missing {
 		l.notice("Configuration file %q not present, using reasonable defaults.", src.file)
 	}
@@ -123,6 +126,33 @@ type source struct {
 	file     string // the torrc; empty: there is none
 	included bool   // it includes others
 	missing  bool   // it is not there
+
+	once map[string][]torrc.Line // of files that can be read only once, such as pipes
+}
+
+// readUntil is read, which may wait for a file, until a signal tells the program to end. What waits then, ends
+// with the process.
+func (s *source) readUntil(signals <-chan os.Signal) (_ conf, stopped bool, _ error) {
+	type result struct {
+		conf conf
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer panics.Recover(nil, func(err error) { done <- result{nil, err} })
+		c, err := s.read()
+		done <- result{c, err}
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.conf, false, r.err
+		case sig := <-signals:
+			if name := signalNames()[sig]; name == "HALT" || name == "SHUTDOWN" {
+				return nil, true, nil
+			}
+		}
+	}
 }
 
 // errMissing is the error of a torrc that is not there. Programs look for the text.
@@ -189,7 +219,20 @@ func (s *source) readFile(path string, missingOK bool) ([]torrc.Line, error) {
 		s.missing = s.missing || path == s.file
 		return nil, nil
 	}
+	if lines, ok := s.once[path]; ok {
+		return lines, nil
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err)
+	}
 	lines, _, err := daemon.ReadTorrc(path)
+	if err == nil && !st.Mode().IsRegular() {
+		if s.once == nil {
+			s.once = map[string][]torrc.Line{}
+		}
+		s.once[path] = lines
+	}
 	for _, l := range lines {
 		s.included = s.included || l.File != path
 	}

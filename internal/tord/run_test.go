@@ -351,22 +351,28 @@ func TestTorrcFromStdin(t *testing.T) {
 }
 
 // stuck is an output that nobody reads.
-type stuck struct{ end chan struct{} }
+type stuck struct{ begun, end chan struct{} }
 
 func (s stuck) Write(b []byte) (int, error) {
+	select {
+	case s.begun <- struct{}{}:
+	case <-s.end:
+	}
 	<-s.end
 	return len(b), nil
 }
 
 // TestUnreadLines: a program that reads no line of the log holds nothing up, and the lines have a bound.
 func TestUnreadLines(t *testing.T) {
-	s := stuck{make(chan struct{})}
+	s := stuck{make(chan struct{}), make(chan struct{})}
 	l := &logs{out: newLines(s)}
 	l.use([]target{{level: slog.LevelInfo, to: l.out}})
+	l.notice("the first")
+	<-s.begun
 	for range 3 * maxLines {
 		l.notice("x")
 	}
-	if n := l.out.lost.Load(); n < maxLines {
+	if n := l.out.lost.Load(); n != 2*maxLines {
 		t.Error(n)
 	}
 	l.out.end()

@@ -110,7 +110,7 @@ func (t *tor) takeLocked(before, p *plan) error {
 		}
 	}
 	if err := t.writeSecretsLocked(p); err != nil {
-		t.log.Warn("a file for controllers was not written", "err", err)
+		t.log.Warn("cannot write a file for controllers", "err", err)
 		if before == nil {
 			return err
 		}
