@@ -21,3 +21,24 @@ func TestContinued(t *testing.T) {
 		}
 	}
 }
+
+// TestLogTarget: where a line of the log goes, and the least level that goes there.
+func TestLogTarget(t *testing.T) {
+	for value, want := range map[string][2]string{
+		"notice":                             {"info", ""},
+		"notice stdout":                      {"info", "stdout"},
+		"info-warn [net]debug file \"/a b\"": {"debug", "file /a b"},
+		"err FILE /x":                        {"error", "file /x"},
+		"warn syslog":                        {"warn", "syslog"},
+	} {
+		level, to, err := LogTarget(value)
+		if err != nil || level != want[0] || to != want[1] {
+			t.Errorf("%s: %q %q %v", value, level, to, err)
+		}
+	}
+	for _, bad := range []string{"", "loud", "[net file /x", "file /x"} {
+		if _, _, err := LogTarget(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

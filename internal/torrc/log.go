@@ -13,11 +13,11 @@ var severities = map[string]string{"debug": "debug", "info": "debug", "notice": 
 // LogTarget returns the least level that a line "Log SEVERITY... TARGET" names, in Chive's words, and where
 // its log goes: "stdout", "stderr", "syslog" or "file PATH"; empty: where it goes without one.
 func LogTarget(value string) (level, to string, err error) {
+	level, to, err = logLine(value)
 	if file, ok := logFile(value); ok {
-		level, _, err = logLine(value)
-		return level, "file " + file, err
+		to = "file " + file
 	}
-	return logLine(value)
+	return level, to, err
 }
 
 // logLine splits the value of a Log line: severities, each perhaps after the domains that
