@@ -1,11 +1,16 @@
 package interop
 
 import (
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // torProgram returns chive by the name tor.
@@ -35,6 +40,20 @@ func runPython(t *testing.T, python, script string, args ...string) {
 // TestControlStem: stem launches chive as its tor, authenticates in each way, controls it, and sees it end.
 func TestControlStem(t *testing.T) {
 	runPython(t, stemPython(t), stemControl, torProgram(t), t.TempDir())
+}
+
+// TestControlNetwork: with a torrc of a network of C tor's relays, chive as tor carries traffic, and stem sees how it
+// comes up, its circuits, its streams and its guards.
+func TestControlNetwork(t *testing.T) {
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	python := stemPython(t)
+	nw, err := ctor.Start(bounded(t, patience), ctor.Options{Relays: 4, Exits: 2, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nw.Close()
+	runPython(t, python, stemNetwork, torProgram(t), t.TempDir(), nw.Torrc(), shared.target.Addr(target.Echo))
 }
 
 // stemControl needs no network.
@@ -147,4 +166,75 @@ try:
     raise AssertionError("it started")
 except OSError as e:
     assert "Process terminated" in str(e), e
+`
+
+// stemNetwork has traffic go through the program.
+const stemNetwork = `
+import os, socket, struct, subprocess, sys, time
+import stem.control
+tor, dir, torrc, echo = sys.argv[1:]
+keep = ("DirAuthority", "TestingTorNetwork", "EnforceDistinctSubnets", "SafeLogging", "ProtocolWarnings", "GeoIPFile", "GeoIPv6File", "TestingEnable")
+text = "DataDirectory %s/data\nSocksPort auto\nControlSocket %s/s\nDisableNetwork 1\n" % (dir, dir)
+text += "".join(line + "\n" for line in torrc.splitlines() if line.startswith(keep))
+p = subprocess.Popen([tor, "-f", "-", "__OwningControllerProcess", str(os.getpid())], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+p.stdin.write(text.encode())
+p.stdin.close()
+lines = []
+for line in p.stdout:
+    lines.append(line.decode())
+    if "Opened Control listener connection (ready)" in lines[-1]:
+        break
+else:
+    raise AssertionError("".join(lines))
+
+def until(what, cond):
+    end = time.time() + 100
+    while not cond():
+        if time.time() > end:
+            raise AssertionError("waited in vain for " + what)
+        time.sleep(0.05)
+
+with stem.control.Controller.from_socket_file(dir + "/s") as c:
+    c.authenticate()
+    circuits, streams, status, bandwidth = [], [], [], []
+    c.add_event_listener(circuits.append, "CIRC")
+    c.add_event_listener(streams.append, "STREAM")
+    c.add_event_listener(status.append, "STATUS_CLIENT")
+    c.add_event_listener(bandwidth.append, "BW")
+    assert c.get_info("status/circuit-established") == "0"
+    c.set_conf("DisableNetwork", "0")
+    until("the bootstrap", lambda: "PROGRESS=100" in c.get_info("status/bootstrap-phase"))
+    until("the events of the bootstrap", lambda: any(e.action == "CIRCUIT_ESTABLISHED" for e in status))
+    assert [e.action for e in status].index("ENOUGH_DIR_INFO") < [e.action for e in status].index("CIRCUIT_ESTABLISHED")
+    assert c.get_info("status/enough-dir-info") == c.get_info("status/circuit-established") == "1"
+    until("a circuit", lambda: any(e.status == "BUILT" and len(e.path) == 3 for e in circuits))
+    assert any(e.status == "LAUNCHED" for e in circuits)
+    (host, port), = c.get_listeners(stem.control.Listener.SOCKS)
+    s = socket.create_connection((host, port), timeout=60)
+    ip, to = echo.rsplit(":", 1)
+    s.sendall(b"\x05\x01\x00")
+    assert s.recv(2) == b"\x05\x00"
+    s.sendall(b"\x05\x01\x00\x01" + socket.inet_aton(ip) + struct.pack(">H", int(to)))
+    answer = b""
+    while len(answer) < 10:
+        answer += s.recv(10 - len(answer))
+    assert answer[1] == 0, answer
+    s.sendall(b"hello")
+    assert s.recv(5) == b"hello"
+    until("the stream", lambda: any(e.status == "SUCCEEDED" for e in streams))
+    stream, = c.get_streams()
+    assert stream.status == "SUCCEEDED" and stream.target_address == "(hidden)", stream
+    of = {x.id: x for x in c.get_circuits()}
+    assert stream.circ_id in of and len(of[stream.circ_id].path) == 3, of
+    s.close()
+    until("the end of the stream", lambda: any(e.status == "CLOSED" and e.id == stream.id for e in streams))
+    assert echo not in "".join(str(e) for e in streams)
+    until("traffic", lambda: any(e.read > 0 for e in bandwidth))
+    assert int(c.get_info("traffic/read")) > 0 and int(c.get_info("traffic/written")) > 0
+    assert "up" in c.get_info("entry-guards") and c.get_info("network-liveness") == "up"
+    for key in ("valid-after", "fresh-until", "valid-until"):
+        assert c.get_info("consensus/" + key).startswith("20")
+    c.signal("NEWNYM")
+    c.signal("HALT")
+    assert p.wait(30) == 0
 `

@@ -48,10 +48,12 @@ func (t *tor) openNode(p *plan) error {
 		kind, addr, _ := strings.Cut(line, " ")
 		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)
 	}
-	events, cancel := node.Client().Events()
+	boots, cancelBoots := node.Client().Subscribe(chive.BootstrapEvents) // apart from the others, so that a rush takes none of them
+	events, cancel := node.Client().Subscribe(chive.CircuitEvents | chive.StreamEvents)
 	t.wg.Go(panics.Contain(t.log, nil, func() {
+		defer cancelBoots()
 		defer cancel()
-		t.watch(node, events)
+		t.watch(node, boots, events)
 	}))
 	return nil
 }
@@ -76,9 +78,14 @@ func (t *tor) closeNode() error {
 }
 
 // watch follows a client until it ends.
-func (t *tor) watch(node *daemon.Hosted, events <-chan chive.Event) {
+func (t *tor) watch(node *daemon.Hosted, boots, events <-chan chive.Event) {
 	for {
 		select {
+		case e, ok := <-boots:
+			if !ok {
+				return
+			}
+			t.happened(e)
 		case e, ok := <-events:
 			if !ok {
 				return
@@ -101,6 +108,12 @@ func (t *tor) happened(e chive.Event) {
 	switch e := e.(type) {
 	case *chive.BootstrapEvent:
 		t.bootstrapped(e.BootstrapStatus)
+	case *chive.CircuitEvent:
+		t.tell("CIRC", circuitEvent(e))
+	case *chive.StreamEvent:
+		t.tell("STREAM", streamEvent(e))
+	case *chive.LostEvent:
+		t.log.Warn("events of circuits and streams came too fast, and some were lost")
 	}
 }
 

@@ -73,12 +73,12 @@ func (p *plan) findDataDir() (err error) {
 }
 
 // networkOptions describe another network than the public one.
-var networkOptions = []string{"DirAuthority", "FallbackDir", "TestingTorNetwork"}
+var networkOptions = []string{"DirAuthority", "EnforceDistinctSubnets", "FallbackDir", "TestingTorNetwork"}
 
 func (p *plan) readNetwork() error {
 	if len(p.conf["DirAuthority"]) == 0 {
-		if p.conf.on("TestingTorNetwork") || len(p.conf["FallbackDir"]) > 0 {
-			return fault.New(fault.Config, "TestingTorNetwork and FallbackDir need DirAuthority lines")
+		if p.conf.on("TestingTorNetwork") || len(p.conf["FallbackDir"]) > 0 || !p.conf.on("EnforceDistinctSubnets") {
+			return fault.New(fault.Config, "TestingTorNetwork, FallbackDir and EnforceDistinctSubnets 0 need DirAuthority lines")
 		}
 		return nil
 	}

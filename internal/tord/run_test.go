@@ -298,6 +298,7 @@ func TestMistakes(t *testing.T) {
 		"Log notice syslog":                   "the log cannot go to syslog",
 		"ControlPort " + busy.Addr().String(): "Failed to bind one of the listener ports.",
 		"TestingTorNetwork 1":                 "need DirAuthority lines",
+		"EnforceDistinctSubnets 0":            "need DirAuthority lines",
 		"User nobody-of-that-name":            "it does not change its own",
 		"SocksPort 0\nMapAddress a.exit b":    "Failed to parse/validate config: ",
 		"Socks5Proxy proxy.example:1":         "Failed to parse/validate config: ",
