@@ -235,9 +235,17 @@ func (c *Client) NewIdentity() {
 // a BootstrapEvent with the present state. A subscriber that is more than 256
 // events behind loses events.
 func (c *Client) Events() (<-chan Event, func()) {
-	return c.events.subscribe(func() Event {
-		return &BootstrapEvent{time.Now(), BootstrapStatus(c.inner.Bootstrap())}
-	})
+	return c.events.subscribe(allEvents, false, c.bootstrapEvent)
+}
+
+// Subscribe is Events for some kinds of events, as in BootstrapEvents|CircuitEvents, and its channel has a
+// *LostEvent where events were lost. The first event is a BootstrapEvent only if that kind is asked for.
+func (c *Client) Subscribe(kinds EventKinds) (<-chan Event, func()) {
+	return c.events.subscribe(kinds, true, c.bootstrapEvent)
+}
+
+func (c *Client) bootstrapEvent() Event {
+	return &BootstrapEvent{time.Now(), BootstrapStatus(c.inner.Bootstrap())}
 }
 
 // Close ends the client at once, with its circuits and streams, and waits until

@@ -22,11 +22,7 @@ func (c *Client) Status() Status {
 		Read: s.Read, Written: s.Written, LinkIn: s.BytesIn, LinkOut: s.BytesOut,
 	}
 	for _, c := range s.Open {
-		path := make([]string, len(c.Path))
-		for i, id := range c.Path {
-			path[i] = id.String()
-		}
-		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops), c.Names, c.Countries})
+		out.Open = append(out.Open, CircuitStatus{c.ID, fingerprints(c.Path), protection(c.Hops), c.Names, c.Countries})
 	}
 	for i, s := range s.Carried {
 		out.Carried[i] = StreamStatus(s)
@@ -51,6 +47,14 @@ func (c *Client) Status() Status {
 func (c *Client) Lists(fingerprint string) bool {
 	id, err := ident.ParseRSAID(fingerprint)
 	return err == nil && c.inner.Lists(id)
+}
+
+func fingerprints(path []ident.RSAID) []string {
+	out := make([]string, len(path))
+	for i, id := range path {
+		out[i] = id.String()
+	}
+	return out
 }
 
 func protection(hops []client.HopProtection) []HopProtection {
@@ -95,7 +99,7 @@ func (co *core) hooks() client.Hooks {
 		},
 		Circuit: func(i client.CircuitInfo) {
 			if co.events.wanted() {
-				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: circuitStates[i.State], Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Err: i.Err})
+				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: circuitStates[i.State], Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Path: fingerprints(i.Path), Nicknames: i.Names, Err: i.Err})
 			}
 		},
 		Stream: func(i client.StreamInfo) {

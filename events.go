@@ -7,7 +7,7 @@ import (
 )
 
 // Event is something that happened in a client: a *BootstrapEvent,
-// *CircuitEvent or *StreamEvent.
+// *CircuitEvent or *StreamEvent, and, for Subscribe, a *LostEvent.
 type Event interface{ event() }
 
 // BootstrapEvent says how far the bootstrap has come. It is the first event of
@@ -28,6 +28,9 @@ type CircuitEvent struct {
 	// Protection is the protection of each hop, the guard's first, once the
 	// circuit is open.
 	Protection []HopProtection
+	// Path has the relays' fingerprints and Nicknames their nicknames, as in CircuitStatus, once the circuit
+	// is open.
+	Path, Nicknames []string
 	// Err is why it failed, or why it was closed by others.
 	Err error
 }
@@ -41,6 +44,35 @@ type StreamEvent struct {
 	Read    uint64 // bytes delivered, once it is closed
 	Written uint64 // bytes accepted, once it is closed
 	Err     error  // why it failed, or why it was closed by others
+}
+
+// LostEvent says that events were lost here, because the subscriber was too far behind. What it has learned from
+// events may be wrong: Status has the present state.
+type LostEvent struct {
+	Time time.Time // of the first that was lost
+}
+
+// EventKinds are kinds of events, as bits.
+type EventKinds uint8
+
+// The kinds of events that Subscribe takes.
+const (
+	BootstrapEvents EventKinds = 1 << iota
+	CircuitEvents
+	StreamEvents
+
+	allEvents = BootstrapEvents | CircuitEvents | StreamEvents
+)
+
+// kindOf returns the kind of an event.
+func kindOf(e Event) EventKinds {
+	switch e.(type) {
+	case *BootstrapEvent:
+		return BootstrapEvents
+	case *CircuitEvent:
+		return CircuitEvents
+	}
+	return StreamEvents
 }
 
 // CircuitState is the state of a circuit.
@@ -78,6 +110,7 @@ func (s StreamState) String() string {
 func (*BootstrapEvent) event() {}
 func (*CircuitEvent) event()   {}
 func (*StreamEvent) event()    {}
+func (*LostEvent) event()      {}
 
 // eventBuffer is how many events a subscriber may be behind.
 const eventBuffer = 256
@@ -89,36 +122,61 @@ type eventHub struct {
 	active atomic.Int32  // subscribers: publishing to none costs one load
 
 	mu     sync.Mutex // guards what follows
-	subs   map[chan Event]struct{}
+	subs   map[*subscriber]struct{}
 	closed bool
 }
 
-// subscribe returns a channel of events, what first returns before all others, and
-// a function that ends the subscription and closes the channel.
-func (h *eventHub) subscribe(first func() Event) (<-chan Event, func()) {
-	ch := make(chan Event, eventBuffer)
+// subscriber is who reads events.
+type subscriber struct {
+	ch    chan Event
+	kinds EventKinds
+	// Who wants to learn of lost events has one more place in ch, which a LostEvent takes.
+	tell, lost bool // lost: the last event was lost
+}
+
+// offer gives an event to the subscriber, if it wants it, and reports whether it was lost. It never waits.
+func (s *subscriber) offer(e Event) (lost bool) {
+	if s.kinds&kindOf(e) == 0 {
+		return false
+	}
+	if len(s.ch) < eventBuffer { // only the hub sends, under its lock
+		s.ch <- e
+		s.lost = false
+		return false
+	}
+	if s.tell && !s.lost {
+		s.ch <- &LostEvent{time.Now()}
+	}
+	s.lost = true
+	return true
+}
+
+// subscribe returns a channel of events of some kinds, what first returns before all others, and a function that
+// ends the subscription and closes the channel. With tell, the channel has a LostEvent where events were lost.
+func (h *eventHub) subscribe(kinds EventKinds, tell bool, first func() Event) (<-chan Event, func()) {
+	s := &subscriber{ch: make(chan Event, eventBuffer+1), kinds: kinds, tell: tell}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		close(ch)
-		return ch, func() {}
+		close(s.ch)
+		return s.ch, func() {}
 	}
 	if h.subs == nil {
-		h.subs = map[chan Event]struct{}{}
+		h.subs = map[*subscriber]struct{}{}
 	}
-	h.subs[ch] = struct{}{}
+	h.subs[s] = struct{}{}
 	h.active.Add(1)
-	ch <- first()
-	return ch, func() { h.unsubscribe(ch) }
+	s.offer(first())
+	return s.ch, func() { h.unsubscribe(s) }
 }
 
-func (h *eventHub) unsubscribe(ch chan Event) {
+func (h *eventHub) unsubscribe(s *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.subs[ch]; ok {
-		delete(h.subs, ch)
+	if _, ok := h.subs[s]; ok {
+		delete(h.subs, s)
 		h.active.Add(-1)
-		close(ch)
+		close(s.ch)
 	}
 }
 
@@ -133,10 +191,8 @@ func (h *eventHub) publish(e Event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ch := range h.subs {
-		select {
-		case ch <- e:
-		default:
+	for s := range h.subs {
+		if s.offer(e) {
 			h.missed.Add(1)
 		}
 	}
@@ -147,9 +203,9 @@ func (h *eventHub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	for ch := range h.subs {
-		delete(h.subs, ch)
+	for s := range h.subs {
+		delete(h.subs, s)
 		h.active.Add(-1)
-		close(ch)
+		close(s.ch)
 	}
 }

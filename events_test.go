@@ -17,8 +17,8 @@ func TestEventHub(t *testing.T) {
 		t.Error("there is no subscriber")
 	}
 	h.publish(&StreamEvent{}) // to nobody
-	a, endA := h.subscribe(start)
-	b, endB := h.subscribe(start)
+	a, endA := h.subscribe(allEvents, false, start)
+	b, endB := h.subscribe(allEvents, false, start)
 	h.publish(&CircuitEvent{ID: 1})
 	for _, ch := range []<-chan Event{a, b} {
 		if e, ok := (<-ch).(*BootstrapEvent); !ok || e.Percent != 7 {
@@ -45,7 +45,7 @@ func TestEventHub(t *testing.T) {
 	if h.wanted() {
 		t.Error("closed")
 	}
-	late, end := h.subscribe(start)
+	late, end := h.subscribe(allEvents, false, start)
 	end()
 	if _, ok := <-late; ok {
 		t.Error("a subscription after the end delivers")
@@ -58,7 +58,7 @@ func TestEventHubConcurrently(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 200 {
-				_, end := h.subscribe(start)
+				_, end := h.subscribe(allEvents, false, start)
 				h.publish(&CircuitEvent{})
 				end()
 			}
@@ -83,5 +83,49 @@ func TestStateNames(t *testing.T) {
 		if got := [2]string{circuitStates[s].String(), streamStates[s].String()}; got != want {
 			t.Errorf("the client's %d is %q", s, got)
 		}
+	}
+}
+
+// TestSubscribe: a subscriber gets the kinds of events that it asked for, and learns where it lost some.
+func TestSubscribe(t *testing.T) {
+	var h eventHub
+	defer h.close()
+	circuits, _ := h.subscribe(CircuitEvents, true, start)
+	h.publish(&StreamEvent{ID: 1})
+	h.publish(start())
+	for i := range eventBuffer + 3 {
+		h.publish(&CircuitEvent{ID: uint64(i)})
+	}
+	if len(circuits) != eventBuffer+1 {
+		t.Fatalf("%d wait", len(circuits))
+	}
+	next := func() Event {
+		select {
+		case e := <-circuits:
+			return e
+		default:
+			t.Fatal("there is no event")
+			return nil
+		}
+	}
+	for i := range eventBuffer {
+		if e, ok := next().(*CircuitEvent); !ok || e.ID != uint64(i) {
+			t.Fatalf("%d: %+v", i, e)
+		}
+		h.publish(&CircuitEvent{ID: 1000}) // the first two find no place
+	}
+	if e, ok := next().(*LostEvent); !ok || e.Time.IsZero() {
+		t.Fatalf("%+v", e)
+	}
+	for range eventBuffer - 1 {
+		if e, ok := next().(*CircuitEvent); !ok || e.ID != 1000 {
+			t.Fatalf("%+v", e)
+		}
+	}
+	if len(circuits) != 0 {
+		t.Errorf("%d wait", len(circuits))
+	}
+	if n := h.missed.Load(); n != 4 {
+		t.Errorf("%d are lost", n)
 	}
 }

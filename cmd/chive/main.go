@@ -11,5 +11,6 @@ import (
 
 func main() {
 	runtime.MemProfileRate = 0 // package daemon samples if there is a port for profiles
+	os.Args = cli.AsTor(os.Args)
 	cli.Main(cli.Chive(os.Args[1:]...))
 }

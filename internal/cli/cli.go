@@ -168,7 +168,7 @@ type subcommand struct {
 var subcommands = []subcommand{
 	{"proxy", proxyCommand}, {"get", getCommand}, {"exec", execCommand}, {"onion", onionCommand}, {"relay", relayCommand},
 	{"authority", authorityCommand}, {"keys", keysCommand}, {"fte", fteCommand}, {"status", statusCommand},
-	{"newnym", newnymCommand}, {"network", networkCommand}, {"config", configCommand}, {"version", versionCommand},
+	{"newnym", newnymCommand}, {"tor", torCommand}, {"network", networkCommand}, {"config", configCommand}, {"version", versionCommand},
 }
 
 // elsewhere returns a command that names the program which now has it.

@@ -96,7 +96,7 @@ func writeSetting(out io.Writer, s *torrc.Setting, fresh func() *daemon.Settings
 	for _, line := range s.From {
 		fmt.Fprintf(out, "# %s: %s %s\n", line.At(), line.Key, line.Value)
 	}
-	text := s.Key + " = " + tomlValue(s, fresh) + "\n"
+	text := s.Key + " = " + daemon.TOMLValue(s, fresh) + "\n"
 	if err := fresh().ReadFile("torrc", []byte(text)); err != nil {
 		for _, line := range s.From {
 			l.add(line, err.Error(), false)

@@ -32,7 +32,7 @@ func TestImportedKeys(t *testing.T) {
 // TestSeveralValues: an option that takes a list between commas gets all of it.
 func TestSeveralValues(t *testing.T) {
 	s := &torrc.Setting{Key: "client-versions", Values: []string{"0.4.8.1", "0.4.9.1"}}
-	if got := tomlValue(s, daemon.NewAuthoritySettings); got != `"0.4.8.1,0.4.9.1"` {
+	if got := daemon.TOMLValue(s, daemon.NewAuthoritySettings); got != `"0.4.8.1,0.4.9.1"` {
 		t.Error(got)
 	}
 }
@@ -49,7 +49,7 @@ func TestHome(t *testing.T) {
 		{"nickname", "~/x", "~/x"}, {"data-dir", "~other/x", ""},
 	} {
 		s := &torrc.Setting{Key: c.key, Values: []string{c.value}, From: []torrc.Line{{File: "torrc", Number: 1}}}
-		switch err := atHome(&torrc.Document{Settings: []*torrc.Setting{s}}); {
+		switch err := daemon.AtHome(&torrc.Document{Settings: []*torrc.Setting{s}}); {
 		case c.want == "" && !fault.Is(err, fault.Config), c.want != "" && (err != nil || s.Values[0] != c.want):
 			t.Errorf("%s %s: %v, %v", c.key, c.value, s.Values, err)
 		}

@@ -21,6 +21,7 @@ type waiting struct {
 
 const (
 	asClient  = "--data-dir DIR/data --network NET "
+	asTor     = "-f TORRC DataDirectory DIR/data SocksPort auto "
 	asRelay   = "--data-dir DIR/data --network NET --orport 127.0.0.1:0 --address 127.0.0.1:1 --assume-reachable "
 	asAuth    = "--data-dir AUTH --network AUTHNET --nickname auth1 --orport 127.0.0.1:AUTHPORT --dirport 127.0.0.1:DIRPORT "
 	fteServer = "--mode server --protocol chive --key-file FTEKEY --server-port 0 "
@@ -37,6 +38,11 @@ var usables = map[string]usable{
 		waiting{name: "nothing", args: "proxy --socks 127.0.0.1:0 " + asClient, says: "socks "},
 		waiting{name: "an answer of a transport", args: "proxy --socks 127.0.0.1:0 " + asClient + "--bridge 'obfs4 127.0.0.1:1 " + aKey + "' --transport-plugin 'obfs4 exec READER'"},
 	)},
+	"tor": {args: asTor, more: []waiting{
+		{name: "nothing", args: "tor " + asTor, says: "Opened Socks listener"},
+		{name: "its torrc", args: "tor -f FIFO"},
+		{name: "its torrc from standard input", args: "tor -f - --defaults-torrc FIFO"},
+	}},
 	"onion serve":   {args: asClient + "--key-dir DIR/key 80=127.0.0.1:1", more: append(asClients(serves, 0), waiting{name: "its key", refuse: true, args: "onion serve 80 " + asClient + "--key-dir KEYS=hs_ed25519_secret_key"})},
 	"onion balance": {args: asClient + "--key-dir DIR/key " + anOnion, more: append(asClients(balances, 0), waiting{name: "its key", refuse: true, args: "onion balance " + asClient + anOnion + "--key-dir KEYS=hs_ed25519_secret_key"})},
 	"relay": {args: asRelay, more: []waiting{

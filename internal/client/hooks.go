@@ -27,7 +27,10 @@ type CircuitInfo struct {
 	Took  []time.Duration // since the start, of each finished hop
 	// Protection is what protects each hop, once the circuit is Open.
 	Protection []HopProtection
-	Err        error
+	// Path and Names are the relays' fingerprints and nicknames, once it is Open.
+	Path  []ident.RSAID
+	Names []string
+	Err   error
 }
 
 // StreamInfo follows one stream. It does not name the destination.

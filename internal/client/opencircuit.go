@@ -84,5 +84,5 @@ func (c *OpenCircuit) ended(cause error) {
 	} else {
 		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
 	}
-	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Err: cause})
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Path: c.Relays(), Names: c.names(), Err: cause})
 }

@@ -64,6 +64,7 @@ type Client interface {
 	Reload(chive.Config) error
 	NewIdentity()
 	Events() (<-chan chive.Event, func())
+	Subscribe(chive.EventKinds) (<-chan chive.Event, func())
 	WriteMetrics(w io.Writer) error
 	WriteMetricsJSON(w io.Writer) error
 	Done() <-chan struct{}

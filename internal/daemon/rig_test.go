@@ -85,6 +85,9 @@ func (l *loopback) NewIdentity() {
 }
 
 func (l *loopback) Events() (<-chan chive.Event, func()) { return l.events, func() {} }
+func (l *loopback) Subscribe(chive.EventKinds) (<-chan chive.Event, func()) {
+	return l.events, func() {}
+}
 
 func (l *loopback) WriteMetrics(w io.Writer) error {
 	_, err := io.WriteString(w, "chive_cells_total 5\n")

@@ -181,12 +181,17 @@ type Common struct {
 	LogLevel     slog.Level `reload:"live"`
 	LogFile      string     // empty: standard error
 	LogFormat    string     // one of logline.Formats
+
+	given *chive.Network // counts before NetworkFile; nil: none
 }
 
 func (c *Common) common() *Common { return c }
 
 // network loads the network file.
 func (c *Common) network() (*chive.Network, error) {
+	if c.given != nil {
+		return c.given, nil
+	}
 	if c.NetworkFile == "" {
 		return chive.PublicNetwork(), nil
 	}

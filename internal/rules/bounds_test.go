@@ -68,6 +68,9 @@ var boundTests = map[string]string{
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
+	"control/control.go": "TestStrangersMakeRoom TestFull TestLongCommand TestSilentStranger TestUnreadReply",
+	"control/events.go":  "TestUnreadEvents",
+
 	"socks/room.go":      "TestSilentMakeRoom TestQuietMakeRoom TestQuietOnes TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",
 	"socks/ration.go":    "TestFailuresAreRationed",

@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"fte/internal/formats": 1,
 	"internal/cell":        1,
 	"internal/cert":        1,
+	"internal/ctlwire":     1,
 	"internal/equix":       1,
 	"internal/hibernate":   1,
 	"internal/hscrypto":    1,
@@ -103,6 +104,7 @@ var levels = map[string]int{
 	"internal/dirclient": 7,
 	"internal/dirserver": 7,
 
+	"internal/control":   8,
 	"internal/exit":      8,
 	"internal/hsclient":  8,
 	"internal/hsservice": 8,
@@ -126,10 +128,11 @@ var levels = map[string]int{
 
 	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/watch":  top + 2, // a view of what the daemon tells
-	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
+	"internal/tord":   top + 3, // the program tor: the daemon's client with a torrc and a control port
+	"internal/cli":    top + 4, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 
-	"cmd/...": top + 4,
+	"cmd/...": top + 5,
 
 	// The laboratory's module.
 	"chivelab":                     top + 6,
@@ -140,10 +143,10 @@ var levels = map[string]int{
 	"chivelab/internal/scale":      top + 4,
 	"chivelab/plot":                top + 2,
 
-	"internal/rules":            top + 4, // tests of the whole tree
-	"internal/tools/...":        top + 4, // programs of the project's own: no user runs them
+	"internal/rules":            top + 5, // tests of the whole tree
+	"internal/tools/...":        top + 5, // programs of the project's own: no user runs them
 	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
-	"interop/...":               top + 3,
+	"interop/...":               top + 4,
 
 	"internal/account/accounttest": support,
 	"internal/hostile/...":         support,

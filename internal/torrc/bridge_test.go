@@ -40,7 +40,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	if _, err := Translate([]Line{{"torrc", 1, "Address", "192.0.2.5:443"}}, Relay); err == nil || !strings.Contains(err.Error(), "torrc:1: Address") {
+	if _, err := Translate([]Line{{"torrc", 1, "Address", "192.0.2.5:443", false}}, Relay); err == nil || !strings.Contains(err.Error(), "torrc:1: Address") {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,8 @@ type Line struct {
 	File       string
 	Number     int // of its first line, from 1
 	Key, Value string
+	// Adds says that "+" stands before the key: the value is added to those of files that were read before.
+	Adds bool
 }
 
 // At says where the line is.
@@ -117,7 +119,8 @@ func split(s Source) []Line {
 			value = unquoted
 		}
 		// "+Option" appends and "/Option" resets, in files that add to others.
-		out = append(out, Line{s.Name, first, strings.TrimPrefix(key, "+"), value})
+		key, adds := strings.CutPrefix(key, "+")
+		out = append(out, Line{s.Name, first, key, value, adds})
 	}
 	return out
 }

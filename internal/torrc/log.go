@@ -10,6 +10,16 @@ import (
 // severities are C tor's, by what they are called here.
 var severities = map[string]string{"debug": "debug", "info": "debug", "notice": "info", "warn": "warn", "err": "error"}
 
+// LogTarget returns the least level that a line "Log SEVERITY... TARGET" names, in Chive's words, and where
+// its log goes: "stdout", "stderr", "syslog" or "file PATH"; empty: where it goes without one.
+func LogTarget(value string) (level, to string, err error) {
+	level, to, err = logLine(value)
+	if file, ok := logFile(value); ok {
+		to = "file " + file
+	}
+	return level, to, err
+}
+
 // logLine splits the value of a Log line: severities, each perhaps after the domains that
 // it is for, and where the log goes. It returns the least severity.
 func logLine(s string) (level, to string, err error) {

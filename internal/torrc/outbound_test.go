@@ -21,7 +21,7 @@ func TestOutbound(t *testing.T) {
 			t.Errorf("%q: %v, want %v", c.text, got, c.want)
 		}
 	}
-	if _, err := Translate([]Line{{"torrc", 1, "OutboundBindAddress", "eth0"}}, Relay); err == nil {
+	if _, err := Translate([]Line{{"torrc", 1, "OutboundBindAddress", "eth0", false}}, Relay); err == nil {
 		t.Error("eth0 is taken for an address")
 	}
 }

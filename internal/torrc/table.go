@@ -58,6 +58,9 @@ var byName = sync.OnceValue(func() map[string]*Option {
 	return m
 })
 
+// Find returns what becomes of an option of C tor, and nil if that has none of this name.
+func Find(name string) *Option { return byName()[strings.ToLower(name)] }
+
 // Is reports whether a text is probably a torrc: its first line is an option of C tor
 // without an equals sign.
 func Is(text []byte) bool {
@@ -258,7 +261,7 @@ var absent = []struct {
 	{"a network is described by a network file: `chive network import` makes one of such lines", []string{
 		"DirAuthority", "AlternateDirAuthority", "FallbackDir", "TestingTorNetwork"}},
 	{"no bridge authority", []string{"AlternateBridgeAuthority", "BridgeAuthoritativeDir", "BridgePassword"}},
-	{"no control port yet: `chive status` and the metrics show what happens", []string{
+	{"`chive tor` has a control port (control-port.md); the others have `chive status` and metrics", []string{
 		"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 		"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
 		"__ControlPort", "__HashedControlSessionPassword", "__LeaveStreamsUnattached", "__OwningControllerFD", "__OwningControllerProcess",

@@ -155,7 +155,7 @@ func TestNothingDropped(t *testing.T) {
 	Options(func(o *Option) bool {
 		for _, value := range []string{"0", "1", "9001", "10 minutes", "192.0.2.1", "x", "notice stdout", "1 MB", "accept *:*"} {
 			for _, role := range []Role{Proxy, Relay, Authority} {
-				lines := []Line{{"torrc", 1, "HiddenServiceDir", "d"}, {"torrc", 2, o.Name, value}}
+				lines := []Line{{"torrc", 1, "HiddenServiceDir", "d", false}, {"torrc", 2, o.Name, value, false}}
 				d, err := Translate(lines, role)
 				if err != nil {
 					if !strings.Contains(err.Error(), "torrc:2: "+o.Name) {
@@ -206,8 +206,8 @@ func TestLines(t *testing.T) {
 		return nil, errors.New("not there")
 	}
 	got, err := Lines(Source{"torrc", []byte("# x\n\"%include /etc/a\nD \"a # b\" # c\nE a\\\n # between\nb\n+F 1\n/G\n%include /etc/a")}, include)
-	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "a # b"}, {"torrc", 4, "E", "a b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
-		{"/etc/a/1", 1, "A", "1"}, {"/etc/b", 2, "C", "3"}, {"/etc/a/2", 1, "B", "2"}}
+	want := []Line{{"torrc", 2, "\"%include", "/etc/a", false}, {"torrc", 3, "D", "a # b", false}, {"torrc", 4, "E", "a b", false}, {"torrc", 7, "F", "1", true}, {"torrc", 8, "/G", "", false},
+		{"/etc/a/1", 1, "A", "1", false}, {"/etc/b", 2, "C", "3", false}, {"/etc/a/2", 1, "B", "2", false}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}

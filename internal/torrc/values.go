@@ -46,6 +46,9 @@ func list(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }
 
+// Port reads a line such as ControlPort: an address in the form of Chive's ports, and the flags after it.
+func Port(value string) (addr string, flags []string, err error) { return port(value) }
+
 // port is the first word of a line such as SocksPort, and its flags.
 func port(s string) (addr string, flags []string, err error) {
 	f := strings.Fields(s)

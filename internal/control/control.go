@@ -1,0 +1,168 @@
+// Package control serves Tor's control protocol (control-spec) to programs of this machine: their
+// authentication, their commands, and the events that they ask for. What commands do is the business of an
+// Engine.
+package control
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// Engine is what a server controls. Its methods may be called from several goroutines. An error that is no
+// *ctlwire.Error becomes one of code 551.
+type Engine interface {
+	// Info answers GETINFO for one key. An error of code 552 says that there is no such key, others that it
+	// has no value now.
+	Info(key string) (Answer, error)
+	// Signal does what one of Signals says, after the reply was written.
+	Signal(name string)
+	// Get answers GETCONF for one name. An error of code 552 says that there is no such option.
+	Get(name string) ([]Line, error)
+	// Set answers SETCONF, and with reset RESETCONF: an option without a value goes back to its default
+	// value. It obeys all or nothing.
+	Set(changes []Line, reset bool) error
+	// Load takes a whole torrc instead of the present options, and Save writes the present ones; force: even
+	// if the file includes others.
+	Load(text []byte) error
+	Save(force bool) error
+	// Disowned is called when a connection that had taken ownership has ended.
+	Disowned()
+}
+
+// Answer is the value of a key: a text, or, if Lines is not nil, many lines, which are written as they come.
+type Answer struct {
+	Text  string
+	Lines iter.Seq[string]
+}
+
+// Line is an option with one of its values. HasValue is false if the option has none.
+type Line struct {
+	Key, Value string
+	HasValue   bool
+}
+
+// Config says how a server works.
+type Config struct {
+	Engine  Engine
+	Log     *slog.Logger
+	Version string      // of C tor, whose protocol this is
+	Secrets func() Auth // by which controllers show who they are, at the moment
+}
+
+// Bounds of what controllers can make a server hold. They are programs of this machine, but one may be a
+// stranger's, or a browser that a web page steers.
+const (
+	maxSessions   = 64
+	maxStrangers  = 16               // of these, not authenticated; a new one makes the oldest go
+	strangerTime  = 10 * time.Second // to authenticate
+	strangerInput = 16 << 10         // of one command before that, in bytes
+	maxQueued     = 4 << 20          // bytes of events that a session has not read
+	writeTime     = time.Minute      // for a controller to read what one write takes
+)
+
+// Server serves controllers. Close ends it.
+type Server struct {
+	cfg    Config
+	wanted [len(eventNames)]atomic.Int32 // sessions that want an event
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions []*session // guarded by mu: the oldest first
+	closed   bool       // guarded by mu
+}
+
+// New returns a server that has no port yet.
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
+
+// Serve takes connections from l until ctx ends or l is closed. Those for which admit returns an error are
+// closed at once.
+func (s *Server) Serve(ctx context.Context, l net.Listener, admit func(net.Conn) error) error {
+	return listen.Serve(ctx, l, s.cfg.Log, "control", func(c net.Conn) {
+		if err := admit(c); err != nil {
+			s.cfg.Log.Warn("a connection to the control port was refused", "err", err)
+			c.Close()
+			return
+		}
+		s.take(c)
+	})
+}
+
+// take begins a session, or closes the connection if there are too many.
+func (s *Server) take(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.roomLocked() {
+		c.Close()
+		return
+	}
+	one := newSession(s, c)
+	s.sessions = append(s.sessions, one)
+	s.wg.Go(panics.Contain(s.cfg.Log, nil, func() {
+		defer s.leave(one)
+		one.run()
+	}))
+	s.wg.Go(panics.Contain(s.cfg.Log, func(error) { one.close() }, one.tellEvents))
+}
+
+// roomLocked makes room for a session, and reports whether there is some. Whoever is not authenticated yet
+// makes room, the oldest first: a controller that knows the secret needs a moment only.
+func (s *Server) roomLocked() bool {
+	if s.closed {
+		return false
+	}
+	strangers := 0
+	var oldest *session
+	for _, one := range s.sessions {
+		if !one.known.Load() && !one.ended() {
+			if strangers++; oldest == nil {
+				oldest = one
+			}
+		}
+	}
+	full := len(s.sessions) >= maxSessions
+	if oldest != nil && (full || strangers >= maxStrangers) {
+		oldest.close()
+		return len(s.sessions) < 2*maxSessions // it leaves in a moment
+	}
+	return !full
+}
+
+func (s *Server) leave(one *session) {
+	one.close()
+	one.want(nil)
+	if closed := s.remove(one); one.owner.Load() && !closed {
+		s.cfg.Engine.Disowned()
+	}
+}
+
+// remove takes a session off the list, and reports whether the server is closed.
+func (s *Server) remove(one *session) (closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = slices.DeleteFunc(s.sessions, func(other *session) bool { return other == one })
+	return s.closed
+}
+
+// Close ends all sessions and waits for them. The listeners must be closed before.
+func (s *Server) Close() {
+	s.cut()
+	s.wg.Wait()
+}
+
+func (s *Server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, one := range s.sessions {
+		one.close()
+	}
+}

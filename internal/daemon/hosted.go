@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/chivenet/chive"
+)
+
+// Hosted is a client with its ports inside a program that has a log, signals and lines of its own: package
+// tord.
+type Hosted struct {
+	n    *proxyNode
+	last *Settings
+}
+
+// SetNetwork gives the process a network that no file describes.
+func (s *Settings) SetNetwork(n *chive.Network) { s.role.common().given = n }
+
+// Host checks the settings and opens the client and its ports.
+func (s *Settings) Host(log *slog.Logger) (*Hosted, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	n, err := s.role.open(io.Discard, log)
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return &Hosted{n.(*proxyNode), s}, nil
+}
+
+// Client returns the client.
+func (h *Hosted) Client() Client { return h.n.client }
+
+// Ports returns a line for each open port, such as "socks 127.0.0.1:9050".
+func (h *Hosted) Ports() []string { return h.n.ports.lines }
+
+// Failed receives the error of a port that has ended by itself.
+func (h *Hosted) Failed() <-chan error { return h.n.ports.failed }
+
+// NewIdentity has new streams use new circuits.
+func (h *Hosted) NewIdentity() { h.n.newIdentity() }
+
+// ForgetNames forgets which names have virtual addresses.
+func (h *Hosted) ForgetNames() { h.n.automap.Forget() }
+
+// Reload takes over the settings that may change meanwhile, if no others differ; otherwise it does nothing and
+// returns their names.
+func (h *Hosted) Reload(next *Settings) (waiting []string, err error) {
+	if err := next.Check(); err != nil {
+		return nil, err
+	}
+	if _, waiting = h.last.Changes(next.Set); len(waiting) > 0 {
+		return waiting, nil
+	}
+	if err := h.n.reload(next.role); err != nil {
+		return nil, next.Explain(err)
+	}
+	h.last = next
+	return nil, nil
+}
+
+// Close ends the client and its ports.
+func (h *Hosted) Close() error { return h.n.close() }

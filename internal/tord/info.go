@@ -1,0 +1,299 @@
+package tord
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/control"
+	"github.com/chivenet/chive/internal/ctlwire"
+	"github.com/chivenet/chive/internal/daemon"
+)
+
+// query is what a key of GETINFO is answered from.
+type query struct {
+	*tor
+	plan *plan
+	node *daemon.Hosted // nil: there is no client
+	rest string         // of the key, after what the row's name has
+}
+
+// infoKey is a key of GETINFO, or, with "*" at the end, all that begin with it.
+type infoKey struct {
+	name, help string
+	get        func(*query) (control.Answer, error)
+}
+
+// infoKeys are the keys. A function makes them, because one of them lists them.
+var infoKeys []infoKey
+
+func init() {
+	infoKeys = []infoKey{
+		{"accounting/enabled", "Whether traffic is limited for a time: never.", word("0")},
+		{"address", "The address of this machine, if it is known.", failing("Address unknown")},
+		{"address-mappings/all", "Names that stand for others.", (*query).mappings},
+		{"address-mappings/config", "The same, by the configuration.", (*query).mappings},
+		{"address-mappings/cache", "The same, by answers of exits: none are kept.", word("")},
+		{"address-mappings/control", "The same, by controllers: none.", word("")},
+		{"bw-event-cache", "Earlier BW events: none are kept.", word("")},
+		{"circuit-status", "The open circuits.", (*query).circuits},
+		{"config-can-saveconf", "Whether SAVECONF can write the configuration.", (*query).canSave},
+		{"config-defaults-file", "The file with default values.", func(q *query) (control.Answer, error) { return text(q.src.line.defaults) }},
+		{"config-file", "The torrc.", func(q *query) (control.Answer, error) { return text(q.src.file) }},
+		{"config-text", "What SAVECONF would write.", func(q *query) (control.Answer, error) { return many(q.plan.conf.text()) }},
+		{"config/defaults", "The default values of options.", func(*query) (control.Answer, error) { return many(defaultsList()) }},
+		{"config/names", "The options and their types.", func(*query) (control.Answer, error) { return many(namesList()) }},
+		{"consensus/fresh-until", "Until when the consensus is fresh.", (*query).consensus},
+		{"consensus/valid-after", "From when on the consensus is valid.", (*query).consensus},
+		{"consensus/valid-until", "Until when the consensus is valid.", (*query).consensus},
+		{"current-time/local", "The time of this machine, in its time zone.", func(*query) (control.Answer, error) { return text(time.Now().Format(timeForm)) }},
+		{"current-time/utc", "The time of this machine, in UTC.", func(*query) (control.Answer, error) { return text(date(time.Now())) }},
+		{"dormant", "Whether the client rests: never.", word("0")},
+		{"entry-guards", "The client's guards.", (*query).guards},
+		{"events/names", "The events that SETEVENTS takes.", word(strings.Join(control.EventNames(), " "))},
+		{"exit-policy/*", "The exit policy of a relay, which this program is not.", func(*query) (control.Answer, error) {
+			return control.Answer{}, ctlwire.Errorf(ctlwire.Unknown, "Not running in server mode")
+		}},
+		{"features/names", "What USEFEATURE takes.", word(strings.Join(control.Features, " "))},
+		{"fingerprint", "The fingerprint of a relay, which this program is not.", failing("Not running in server mode")},
+		{"info/names", "These keys.", func(*query) (control.Answer, error) { return many(infoList()) }},
+		{"net/listeners/*", "The addresses of ports, by kind.", (*query).listeners},
+		{"network-liveness", "Whether the client can carry traffic.", (*query).liveness},
+		{"onions/current", "The onion services of this controller: none.", word("")},
+		{"onions/detached", "The onion services of no controller: none.", word("")},
+		{"process/descriptor-limit", "How many files this process may have open.", descriptorLimit},
+		{"process/pid", "The number of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getpid())) }},
+		{"process/uid", "The number of the user of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getuid())) }},
+		{"process/user", "The name of the user of this process.", func(*query) (control.Answer, error) {
+			u, err := user.Current()
+			if err != nil {
+				return control.Answer{}, nil
+			}
+			return text(u.Username)
+		}},
+		{"signal/names", "The signals that SIGNAL takes.", word(signalList())},
+		{"status/bootstrap-phase", "How far the client has come.", (*query).bootstrap},
+		{"status/circuit-established", "Whether the client can carry traffic.", (*query).established},
+		{"status/enough-dir-info", "Whether the client knows enough relays.", (*query).enough},
+		{"stream-status", "The open streams, without their destinations.", (*query).streams},
+		{"traffic/read", "Bytes that the links to relays have brought.", func(q *query) (control.Answer, error) { in, _ := traffic(q.node); return number(in) }},
+		{"traffic/written", "Bytes that the links to relays have taken.", func(q *query) (control.Answer, error) { _, out := traffic(q.node); return number(out) }},
+		{"uptime", "Seconds since the start.", func(q *query) (control.Answer, error) { return number(uint64(time.Since(q.started) / time.Second)) }},
+		{"version", "The version.", word(Version)},
+	}
+}
+
+func text(s string) (control.Answer, error) { return control.Answer{Text: ctlwire.OneLine(s)}, nil }
+
+func number(n uint64) (control.Answer, error) { return text(strconv.FormatUint(n, 10)) }
+
+// many returns lines, and an empty value for none.
+func many(s string) (control.Answer, error) {
+	if s == "" {
+		return control.Answer{}, nil
+	}
+	return control.Answer{Lines: strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n")}, nil
+}
+
+func word(s string) func(*query) (control.Answer, error) {
+	return func(*query) (control.Answer, error) { return text(s) }
+}
+
+func failing(why string) func(*query) (control.Answer, error) {
+	return func(*query) (control.Answer, error) {
+		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "%s", why)
+	}
+}
+
+const timeForm = "2006-01-02 15:04:05"
+
+func date(t time.Time) string { return t.UTC().Format(timeForm) }
+
+func namesList() string {
+	var b strings.Builder
+	for _, o := range allOptions() {
+		fmt.Fprintf(&b, "%s %s\n", o.name, o.kind)
+	}
+	return b.String()
+}
+
+func defaultsList() string {
+	var b strings.Builder
+	for _, o := range allOptions() {
+		if o.hasUsual {
+			fmt.Fprintf(&b, "%s %s\n", o.name, ctlwire.Quote(o.usual))
+		}
+	}
+	return b.String()
+}
+
+func infoList() string {
+	var b strings.Builder
+	for _, k := range infoKeys {
+		fmt.Fprintf(&b, "%s -- %s\n", k.name, k.help)
+	}
+	return b.String()
+}
+
+func signalList() string {
+	var names []string
+	for _, s := range control.Signals {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (q *query) mappings() (control.Answer, error) {
+	var b strings.Builder
+	for _, v := range q.plan.conf["MapAddress"] {
+		if f := strings.Fields(v); len(f) == 2 {
+			fmt.Fprintf(&b, "%s %s NEVER\n", f[0], f[1])
+		}
+	}
+	return many(b.String())
+}
+
+func (q *query) canSave() (control.Answer, error) {
+	if q.src.line.named && q.src.line.file != "-" {
+		return text("1")
+	}
+	return text("0")
+}
+
+// status returns the state of the client; ok is false if there is none.
+func (q *query) status() (s chive.Status, ok bool) {
+	if q.node == nil {
+		return s, false
+	}
+	return q.node.Client().Status(), true
+}
+
+// router names a relay as C tor does.
+func router(fingerprint, nickname string) string {
+	if nickname == "" {
+		return "$" + strings.ToUpper(fingerprint)
+	}
+	return "$" + strings.ToUpper(fingerprint) + "~" + nickname
+}
+
+func (q *query) circuits() (control.Answer, error) {
+	s, _ := q.status()
+	var b strings.Builder
+	for _, c := range s.Open {
+		fmt.Fprintf(&b, "%d BUILT %s\n", c.ID, path(c.Path, c.Nicknames))
+	}
+	return many(b.String())
+}
+
+func path(fingerprints, nicknames []string) string {
+	hops := make([]string, len(fingerprints))
+	for i, id := range fingerprints {
+		name := ""
+		if i < len(nicknames) {
+			name = nicknames[i]
+		}
+		hops[i] = router(id, name)
+	}
+	return strings.Join(hops, ",")
+}
+
+func (q *query) streams() (control.Answer, error) {
+	s, _ := q.status()
+	var b strings.Builder
+	for _, one := range s.Carried {
+		fmt.Fprintf(&b, "%d SUCCEEDED %d %s\n", one.ID, one.Circuit, noTarget)
+	}
+	return many(b.String())
+}
+
+// noTarget stands for a destination, which Chive's client tells nobody.
+const noTarget = "(hidden):0"
+
+func (q *query) guards() (control.Answer, error) {
+	s, _ := q.status()
+	var b strings.Builder
+	for _, g := range s.Guards {
+		state := map[string]string{"yes": "up", "no": "down", "untried": "never-connected"}[g.Reachable]
+		if state == "down" || !g.Usable {
+			state = "unusable" // C tor's "down" has a time, which Chive does not tell
+		}
+		fmt.Fprintf(&b, "%s %s\n", router(g.Fingerprint, g.Nickname), state)
+	}
+	return many(b.String())
+}
+
+func (q *query) consensus() (control.Answer, error) {
+	s, _ := q.status()
+	at := map[string]time.Time{"consensus/valid-after": s.Directory.ValidAfter, "consensus/fresh-until": s.Directory.FreshUntil, "consensus/valid-until": s.Directory.ValidUntil}[q.rest]
+	if at.IsZero() {
+		return control.Answer{}, errNoKey
+	}
+	return text(date(at))
+}
+
+// kinds are the kinds of ports that GETINFO knows, by Chive's words.
+var kinds = map[string]string{"socks": "socks", "httptunnel": "http", "dns": "dns", "trans": "trans", "or": "", "dir": "", "extor": "", "natd": "", "metrics": "", "control": ""}
+
+func (q *query) listeners() (control.Answer, error) {
+	kind, ok := kinds[q.rest]
+	if !ok {
+		return control.Answer{}, errNoKey
+	}
+	var out []string
+	if q.rest == "control" {
+		for _, a := range q.addrs() {
+			if a.Network() == "unix" {
+				out = append(out, ctlwire.Quote("unix:"+a.String()))
+			} else {
+				out = append(out, ctlwire.Quote(a.String()))
+			}
+		}
+	}
+	if q.node != nil && kind != "" {
+		for _, line := range q.node.Ports() {
+			if k, addr, _ := strings.Cut(line, " "); k == kind {
+				if strings.HasPrefix(addr, "/") {
+					addr = "unix:" + addr
+				}
+				out = append(out, ctlwire.Quote(addr))
+			}
+		}
+	}
+	return text(strings.Join(out, " "))
+}
+
+func (q *query) bootstrap() (control.Answer, error) {
+	s, ok := q.status()
+	if !ok {
+		return text(phases[0].status(""))
+	}
+	return text(phaseOf(s.Bootstrap).status(s.Bootstrap.Problem))
+}
+
+func flag(on bool) (control.Answer, error) {
+	if on {
+		return text("1")
+	}
+	return text("0")
+}
+
+func (q *query) established() (control.Answer, error) {
+	s, _ := q.status()
+	return flag(s.Bootstrap.Ready)
+}
+
+func (q *query) enough() (control.Answer, error) {
+	s, _ := q.status()
+	return flag(s.Bootstrap.Percent >= 78 && s.Directory.ValidUntil.After(time.Now()))
+}
+
+func (q *query) liveness() (control.Answer, error) {
+	if s, _ := q.status(); s.Bootstrap.Ready || s.Channels > 0 {
+		return text("up")
+	}
+	return text("down")
+}

@@ -1,0 +1,200 @@
+package tord
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// moveNode has the client obey a plan: it takes over what may change while it runs; for all else it ends, and
+// another one begins. After an error, the client goes on as before.
+func (t *tor) moveNode(before, p *plan) error {
+	_, node := t.plan()
+	// Bridges may change while a client runs, but whether it has some may not.
+	if node != nil && !p.offline && before.network == p.network && before.bridged == p.bridged {
+		waiting, err := node.Reload(p.settings)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+	}
+	if err := t.closeNode(); err != nil {
+		t.log.Warn("the client has not saved all of its state", "err", err)
+	}
+	if p.offline {
+		return nil
+	}
+	err := t.openNode(p)
+	if err != nil && node != nil {
+		if again := t.openNode(before); again != nil {
+			t.log.Error("the client could not begin again with the options from before", "err", again)
+		}
+	}
+	return err
+}
+
+// openNode begins a client with its ports.
+func (t *tor) openNode(p *plan) error {
+	node, err := p.settings.Host(t.log)
+	if err != nil {
+		return err
+	}
+	t.setNode(node)
+	for _, line := range node.Ports() {
+		kind, addr, _ := strings.Cut(line, " ")
+		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)
+	}
+	boots, cancelBoots := node.Client().Subscribe(chive.BootstrapEvents) // apart from the others, so that a rush takes none of them
+	events, cancel := node.Client().Subscribe(chive.CircuitEvents | chive.StreamEvents)
+	t.wg.Go(panics.Contain(t.log, nil, func() {
+		defer cancelBoots()
+		defer cancel()
+		t.watch(node, boots, events)
+	}))
+	return nil
+}
+
+// listenerNames are C tor's words for ports.
+var listenerNames = map[string]string{"socks": "Socks", "http": "HTTP tunnel", "dns": "DNS", "trans": "Transparent pf/netfilter"}
+
+func (t *tor) setNode(n *daemon.Hosted) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.node, t.phase, t.why = n, phase{percent: -1}, ""
+}
+
+// closeNode ends the client, if there is one.
+func (t *tor) closeNode() error {
+	_, node := t.plan()
+	if node == nil {
+		return nil
+	}
+	t.setNode(nil)
+	return node.Close()
+}
+
+// watch follows a client until it ends.
+func (t *tor) watch(node *daemon.Hosted, boots, events <-chan chive.Event) {
+	for {
+		select {
+		case e, ok := <-boots:
+			if !ok {
+				return
+			}
+			t.happened(e)
+		case e, ok := <-events:
+			if !ok {
+				return
+			}
+			t.happened(e)
+		case err := <-node.Failed():
+			t.log.Error("a port has ended", "err", err)
+		case <-node.Client().Done():
+			if err := node.Client().Err(); err != nil {
+				t.log.Error("the client cannot continue", "err", err)
+				t.end("the client cannot continue")
+			}
+			return
+		}
+	}
+}
+
+// happened tells controllers of an event.
+func (t *tor) happened(e chive.Event) {
+	switch e := e.(type) {
+	case *chive.BootstrapEvent:
+		t.bootstrapped(e.BootstrapStatus)
+	case *chive.CircuitEvent:
+		t.tell("CIRC", circuitEvent(e))
+	case *chive.StreamEvent:
+		t.tell("STREAM", streamEvent(e))
+	case *chive.LostEvent:
+		t.log.Warn("events of circuits and streams came too fast, and some were lost")
+	}
+}
+
+// tell sends an event. An error means that something of it does not fit on a line.
+func (t *tor) tell(name, text string) {
+	if err := t.server.Event(name, text); err != nil {
+		t.log.Warn("an event was not sent", "event", name, "err", err)
+	}
+}
+
+// bootstrapped tells of a further step of the bootstrap, or of a problem with it.
+func (t *tor) bootstrapped(b chive.BootstrapStatus) {
+	p := phaseOf(b)
+	t.mu.Lock()
+	last, why := t.phase, t.why
+	moved := p.percent > last.percent
+	if !moved {
+		p = last
+	}
+	t.phase, t.why = p, b.Problem
+	t.mu.Unlock()
+	if !moved && (b.Problem == "" || b.Problem == why) {
+		return
+	}
+	if b.Problem != "" && !moved {
+		t.log.Warn(fmt.Sprintf("Problem bootstrapping. Stuck at %d%% (%s): %s", p.percent, p.tag, p.summary), "why", b.Problem)
+	} else {
+		t.notice("Bootstrapped %d%% (%s): %s", p.percent, p.tag, p.summary)
+	}
+	t.tell("STATUS_CLIENT", p.status(b.Problem))
+	if !moved {
+		return
+	}
+	if last.percent < 75 && p.percent >= 75 {
+		t.tell("STATUS_CLIENT", "NOTICE ENOUGH_DIR_INFO")
+	}
+	if p.percent == 100 {
+		t.tell("STATUS_CLIENT", "NOTICE CIRCUIT_ESTABLISHED")
+	}
+}
+
+// everySecond looks after what nobody tells of.
+func (t *tor) everySecond() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var read, written uint64
+	counted := false
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, node := t.plan()
+		if pid, err := strconv.Atoi(now.conf.one("__OwningControllerProcess")); err == nil && pid > 0 && !runs(pid) {
+			t.end("Owning controller process has vanished. Exiting now.")
+		}
+		if !t.server.Wanted("BW") {
+			counted = false
+			continue
+		}
+		in, out := traffic(node)
+		if counted && in >= read && out >= written { // another client begins at zero
+			t.tell("BW", fmt.Sprintf("%d %d", in-read, out-written))
+		}
+		read, written, counted = in, out, true
+	}
+}
+
+func traffic(node *daemon.Hosted) (in, out uint64) {
+	if node == nil {
+		return 0, 0
+	}
+	s := node.Client().Status()
+	return s.LinkIn, s.LinkOut
+}
+
+// end has the program end.
+func (t *tor) end(why string) {
+	select {
+	case t.stop <- why:
+	default: // it ends already
+	}
+}

@@ -1,0 +1,317 @@
+package tord
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/control"
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// tor is the running program. It is the control.Engine of its controllers.
+type tor struct {
+	*logs
+	log     *slog.Logger
+	src     *source
+	started time.Time
+	ctx     context.Context
+	server  *control.Server
+	wg      sync.WaitGroup
+	stop    chan string // why the program ends
+
+	changing sync.Mutex // one change of the configuration at a time
+
+	// Guarded by changing.
+	listening []*controlListener
+	told      map[string]bool // notes in the log
+	made      []string        // files to remove at the end
+	renewed   time.Time       // the last new identity
+	later     *time.Timer     // for the next one
+
+	mu     sync.Mutex
+	now    *plan          // guarded by mu
+	node   *daemon.Hosted // guarded by mu; nil: DisableNetwork, or the client has ended
+	phase  phase          // guarded by mu: the last that was told
+	why    string         // guarded by mu: why it does not go on
+	cookie []byte         // guarded by mu
+	ports  []net.Addr     // guarded by mu: of the ports for controllers
+}
+
+// controlListener is an open port for controllers.
+type controlListener struct {
+	key  string
+	l    net.Listener
+	done chan struct{}
+}
+
+// start opens all that the first configuration asks for.
+func (t *tor) start(p *plan) error {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if err := os.MkdirAll(p.dataDir, 0o700); err != nil {
+		return err
+	}
+	if file := p.conf.one("PidFile"); file != "" {
+		if err := t.writeFile(file, strconv.Itoa(os.Getpid())+"\n", 0o644); err != nil {
+			return err
+		}
+	}
+	return t.takeLocked(nil, p)
+}
+
+// writeFile writes a file that is removed at the end.
+func (t *tor) writeFile(path, text string, mode os.FileMode) error {
+	if err := atomicfile.Write(path, []byte(text), mode); err != nil {
+		return err
+	}
+	if !slices.Contains(t.made, path) {
+		t.made = append(t.made, path)
+	}
+	return nil
+}
+
+// takeLocked has the program obey another plan. After an error it obeys the one before.
+func (t *tor) takeLocked(before, p *plan) error {
+	targets, err := t.logs.open(p.conf, t.src.line.quiet)
+	if err != nil {
+		return err
+	}
+	fresh, kept, err := t.openPortsLocked(p)
+	if err == nil {
+		if err = t.moveNode(before, p); err != nil {
+			for _, l := range fresh {
+				l.l.Close()
+			}
+		}
+	}
+	if err != nil {
+		closeTargets(targets)
+		return err
+	}
+	t.logs.use(targets)
+	for _, note := range p.notes {
+		if !t.told[note] {
+			t.told[note] = true
+			t.log.Info(note)
+		}
+	}
+	if err := t.writeSecretsLocked(p); err != nil {
+		t.log.Warn("cannot write a file for controllers", "err", err)
+		if before == nil {
+			return err
+		}
+	}
+	t.setPlan(p)
+	t.servePortsLocked(p, fresh, kept)
+	if p.portFile != "" {
+		if err := t.writePortFileLocked(p); err != nil {
+			t.log.Warn("the file for ControlPortWriteToFile was not written", "err", err)
+		}
+	}
+	for _, l := range fresh { // last, because programs that wait for this look into the files then
+		t.tellPort(l.l.Addr())
+	}
+	return nil
+}
+
+func (t *tor) setPlan(p *plan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = p
+}
+
+// plan returns the plan that is obeyed, and the client, which may be nil.
+func (t *tor) plan() (*plan, *daemon.Hosted) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now, t.node
+}
+
+// openPortsLocked opens the ports for controllers that are new, and returns those that stay, too.
+func (t *tor) openPortsLocked(p *plan) (fresh, kept []*controlListener, err error) {
+	taken := map[*controlListener]bool{}
+	for _, port := range p.ports {
+		key := fmt.Sprint(port.Addr, port.Mode)
+		i := slices.IndexFunc(t.listening, func(l *controlListener) bool { return l.key == key && !taken[l] })
+		if i >= 0 {
+			taken[t.listening[i]] = true
+			kept = append(kept, t.listening[i])
+			continue
+		}
+		l, err := port.Listen()
+		if err != nil {
+			for _, l := range fresh {
+				l.l.Close()
+			}
+			return nil, nil, err
+		}
+		fresh = append(fresh, &controlListener{key, l, make(chan struct{})})
+	}
+	return fresh, kept, nil
+}
+
+// servePortsLocked serves the new ports, and closes those that are no more.
+func (t *tor) servePortsLocked(p *plan, fresh, kept []*controlListener) {
+	for _, l := range t.listening {
+		if !slices.Contains(kept, l) {
+			l.l.Close()
+			<-l.done
+		}
+	}
+	t.listening = append(kept, fresh...)
+	t.setAddrs()
+	for _, l := range fresh {
+		admit := t.admit
+		if _, unix := l.l.Addr().(*net.UnixAddr); unix {
+			admit = control.OwnUser
+			for _, port := range p.ports {
+				if port.open && fmt.Sprint(port.Addr, port.Mode) == l.key {
+					admit = control.Anybody
+				}
+			}
+		}
+		t.wg.Go(panics.Contain(t.log, nil, func() {
+			defer close(l.done)
+			if err := t.server.Serve(t.ctx, l.l, admit); err != nil && !fault.Is(err, fault.Closed) {
+				t.log.Error("a port for controllers has ended", "err", err)
+			}
+		}))
+	}
+}
+
+func (t *tor) setAddrs() {
+	var all []net.Addr
+	for _, l := range t.listening {
+		all = append(all, l.l.Addr())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ports = all
+}
+
+// addrs returns the addresses of the ports for controllers.
+func (t *tor) addrs() []net.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ports
+}
+
+// tellPort writes the lines that programs wait for.
+func (t *tor) tellPort(a net.Addr) {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		t.notice("Control listener listening on port %d.", tcp.Port)
+		t.notice("Opened Control listener connection (ready) on %s", a)
+		if now, _ := t.plan(); now.secrets.None() && !now.cookie {
+			t.log.Warn("the control port has no authentication: every program of this user can control this one; use CookieAuthentication or HashedControlPassword")
+		}
+		return
+	}
+	t.notice("Opened Control listener connection (ready) on %s", a)
+}
+
+// admit lets in whom a TCP port lets in: where there is no secret, only programs of this user.
+func (t *tor) admit(c net.Conn) error {
+	if a := t.secrets(); a.None() {
+		return control.OwnUserWhereKnown(c)
+	}
+	return nil
+}
+
+// secrets says by what controllers authenticate now.
+func (t *tor) secrets() control.Auth {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now == nil {
+		return control.Auth{Cookie: make([]byte, control.CookieSize)[:0]} // nobody is let in before the first plan
+	}
+	a := t.now.secrets
+	if t.now.cookie {
+		a.Cookie = t.cookie
+	}
+	return a
+}
+
+// writeSecretsLocked makes a cookie, which is another one for each run of the program.
+func (t *tor) writeSecretsLocked(p *plan) error {
+	if !p.cookie {
+		return nil
+	}
+	cookie := t.keepCookie()
+	mode := os.FileMode(0o600)
+	if p.conf.on("CookieAuthFileGroupReadable") {
+		mode = 0o640
+	}
+	return t.writeFile(p.cookieAt, string(cookie), mode)
+}
+
+func (t *tor) keepCookie() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cookie == nil {
+		t.cookie = make([]byte, control.CookieSize)
+		rand.Read(t.cookie) // it never fails
+	}
+	return t.cookie
+}
+
+func (t *tor) writePortFileLocked(p *plan) error {
+	var b strings.Builder
+	for _, l := range t.listening {
+		if a, ok := l.l.Addr().(*net.UnixAddr); ok {
+			path, err := filepath.Abs(a.Name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "UNIX_PORT=%s\n", path)
+		} else {
+			fmt.Fprintf(&b, "PORT=%s\n", l.l.Addr())
+		}
+	}
+	mode := os.FileMode(0o600)
+	if p.conf.on("ControlPortFileGroupReadable") {
+		mode = 0o640
+	}
+	return t.writeFile(p.portFile, b.String(), mode)
+}
+
+// close ends all that is open, and waits. The context has ended, so no configuration is taken any more.
+func (t *tor) close() error {
+	t.closePorts()
+	t.server.Close() // its sessions may wait for a change that goes on
+	t.event.Store(nil)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if t.later != nil {
+		t.later.Stop()
+	}
+	err := t.closeNode()
+	t.wg.Wait()
+	for _, path := range t.made {
+		if gone := os.Remove(path); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+func (t *tor) closePorts() {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	for _, l := range t.listening {
+		l.l.Close()
+	}
+}
