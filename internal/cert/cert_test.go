@@ -252,7 +252,7 @@ func TestMakeX509(t *testing.T) {
 	if err != nil || nb.After(now) || na.Before(now.Add(24*time.Hour)) || nb.Hour() != 0 || na.Sub(nb) != 365*24*time.Hour {
 		t.Fatal(nb, na, err)
 	}
-	name, err := RandomHostname(randReader(), ".net")
+	name, err := RandomHostname(randReader(), 8, 20, ".net")
 	if err != nil || !strings.HasPrefix(name, "www.") || !strings.HasSuffix(name, ".net") || len(name) < 16 || len(name) > 28 {
 		t.Fatal(name, err)
 	}
@@ -336,7 +336,7 @@ func TestRSAIdentityRefused(t *testing.T) {
 
 func TestRandomFails(t *testing.T) {
 	empty := bytes.NewReader(nil)
-	if _, err := RandomHostname(empty, ".net"); !fault.Is(err, fault.Local) {
+	if _, err := RandomHostname(empty, 4, 25, ".net"); !fault.Is(err, fault.Local) {
 		t.Error(err)
 	}
 	if _, _, err := Lifetime(empty, chutneyNow, time.Hour); !fault.Is(err, fault.Local) {

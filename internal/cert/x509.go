@@ -148,14 +148,14 @@ func rawName(cn string) ([]byte, error) {
 }
 
 // RandomHostname returns a host name without a meaning, such as
-// "www.k5f3mzqu2a.net", with a middle part of 8 to 20 characters.
-func RandomHostname(rand io.Reader, suffix string) (string, error) {
-	var b [14]byte
+// "www.k5f3mzqu2a.net", with a middle part of least to most characters, at most 25.
+func RandomHostname(rand io.Reader, least, most int, suffix string) (string, error) {
+	var b [18]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
 		return "", fault.New(fault.Local, "random host name: %w", err)
 	}
-	s := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:13]))
-	return "www." + s[:8+int(b[13])%13] + suffix, nil
+	s := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:16]))
+	return "www." + s[:least+int(binary.BigEndian.Uint16(b[16:]))%(most-least+1)] + suffix, nil
 }
 
 func randUint64(rand io.Reader) (uint64, error) {

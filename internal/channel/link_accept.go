@@ -69,7 +69,7 @@ func (a *accepting) send(peer netip.Addr) error {
 	if _, err := io.ReadFull(a.cfg.rand(), challenge.Challenge[:]); err != nil {
 		return fault.New(fault.Local, "AUTH_CHALLENGE: random bytes: %w", err)
 	}
-	out := linkVersions.AppendCell(nil)
+	out := offeredVersions.AppendCell(nil)
 	out = cell.AppendVar(out, 0, cell.CmdCerts, a.cfg.Identity.responder)
 	out = cell.AppendVar(out, 0, cell.CmdAuthChallenge, challenge.Append(nil))
 	a.cells.sent.Write(out)

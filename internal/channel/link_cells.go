@@ -21,6 +21,10 @@ const maxHandshakeBytes = 48 << 10
 // linkVersions are the link protocols that this end speaks, the best one last.
 var linkVersions = cell.Versions{4, 5}
 
+// offeredVersions are those that this end names. No peer of today has only the third, and one that does is
+// refused; but C tor names it, and a watcher sees the length.
+var offeredVersions = cell.Versions{3, 4, 5}
+
 // handshakeCells reads and writes cells during a link handshake and hashes both
 // directions for AUTHENTICATE.
 type handshakeCells struct {

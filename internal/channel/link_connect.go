@@ -3,7 +3,6 @@ package channel
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -27,24 +26,20 @@ func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.A
 		if want == (ident.RelayID{}) && !cfg.AnyPeer {
 			return nil, fault.New(fault.Config, "no expected identity was given")
 		}
-		conf, err := cfg.clientTLS()
+		raw := overWire(raw, m)
+		s, err := cfg.secure(ctx, raw)
 		if err != nil {
 			return nil, err
 		}
-		raw := overWire(raw, m)
-		conn := tls.Client(raw, conf)
-		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, tlsError(err)
-		}
-		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
+		c := &connecting{cfg: cfg, secured: s, cells: newHandshakeCells(s.conn, raw), start: cfg.now()}
 		return c.run(want, addr)
 	})
 }
 
 // connecting is an initiator's handshake after TLS.
 type connecting struct {
+	secured
 	cfg   *LinkConfig
-	conn  *tls.Conn
 	cells *handshakeCells
 	start time.Time
 
@@ -56,7 +51,7 @@ type connecting struct {
 }
 
 func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error) {
-	if err := c.cells.write(linkVersions.AppendCell(nil), "VERSIONS"); err != nil {
+	if err := c.cells.write(offeredVersions.AppendCell(nil), "VERSIONS"); err != nil {
 		return nil, err
 	}
 	if err := c.cells.negotiate(); err != nil {
@@ -69,8 +64,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 		return nil, err
 	}
 	now := c.cfg.now()
-	state := c.conn.ConnectionState()
-	tlsSum := sha256.Sum256(state.PeerCertificates[0].Raw)
+	tlsSum := sha256.Sum256(c.leaf)
 	l := newLink(c.conn, c.cells, &c.netinfo, c.start, now)
 	l.Initiator, l.Dialled, l.PeerAuthenticated, l.AsClient = true, addr, true, !c.cfg.proves()
 	peer, err := checkResponder(c.certs, tlsSum, now)
@@ -88,10 +82,10 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 		return nil, fault.New(fault.Protocol, "CERTS: the relay's %s identity is not the expected one", which)
 	}
 	l.Peer = peer.id
-	if err := c.reply(peer, &state, tlsSum, addr, now); err != nil {
+	if err := c.reply(peer, tlsSum, addr, now); err != nil {
 		return nil, err
 	}
-	c.cfg.log().Debug("link is open", "peer", l.Peer, "version", l.Version, "group", state.CurveID.String(), "skew", l.ClockSkew)
+	c.cfg.log().Debug("link is open", "peer", l.Peer, "version", l.Version, "group", c.group, "skew", l.ClockSkew)
 	return l, nil
 }
 
@@ -130,7 +124,7 @@ func (c *connecting) read() error {
 
 // reply sends NETINFO, and before it CERTS and AUTHENTICATE when this end has an
 // identity and is no bridge.
-func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [32]byte, addr netip.AddrPort, now time.Time) error {
+func (c *connecting) reply(peer *peerCerts, tlsSum [32]byte, addr netip.AddrPort, now time.Time) error {
 	netinfo := cell.Netinfo{Other: addr.Addr().Unmap()} // a client sends neither its time nor its address
 	var out []byte
 	if id := c.cfg.Identity; c.cfg.proves() {
@@ -143,7 +137,7 @@ func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [
 			initiatorRSA: id.rsaSHA256, responderRSA: peer.rsaSHA256, initiatorEd: id.ID.Ed, responderEd: peer.id.Ed,
 			responderLog: c.responderLog, initiatorLog: digest(c.cells.sent), tlsCert: tlsSum,
 		}
-		auth, err := fields.authenticate(c.cfg.rand(), state, id.auth)
+		auth, err := fields.authenticate(c.cfg.rand(), c.state, id.auth)
 		if err != nil {
 			return err
 		}
@@ -155,7 +149,7 @@ func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [
 }
 
 // newLink returns a Link with all fields that both roles learn from NETINFO.
-func newLink(conn *tls.Conn, cells *handshakeCells, peer *cell.Netinfo, start, now time.Time) *Link {
+func newLink(conn tlsConn, cells *handshakeCells, peer *cell.Netinfo, start, now time.Time) *Link {
 	l := &Link{Conn: conn, Version: cells.version, PeerAddrs: peer.Mine, MyAddr: peer.Other, Leftover: cells.leftover()}
 	if peer.Time != 0 && now.Sub(start) < skewMaxHandshake {
 		l.ClockSkew, l.ClockSkewKnown = time.Unix(int64(peer.Time), 0).Sub(now).Round(time.Second), true

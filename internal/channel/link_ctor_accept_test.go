@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"testing"
@@ -48,7 +49,7 @@ func TestAcceptCtorClient(t *testing.T) {
 	if l.PeerAuthenticated || !l.Peer.RSA.IsZero() || l.Version != 5 || len(l.PeerAddrs) != 0 || l.ClockSkewKnown || l.MyAddr != addr.Addr() {
 		t.Errorf("%+v", l)
 	}
-	t.Logf("TLS group %v", l.Conn.ConnectionState().CurveID)
+	t.Logf("TLS group %v", l.Conn.(*tls.Conn).ConnectionState().CurveID)
 	c := nextCell(t, l)
 	if cell.Cmd(c) != cell.CmdCreateFast && cell.Cmd(c) != cell.CmdCreate2 || cell.CircID(c)&0x80000000 == 0 {
 		t.Errorf("%v on circuit %x", cell.Cmd(c), cell.CircID(c))

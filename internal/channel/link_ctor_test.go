@@ -272,8 +272,8 @@ func TestConnectToCtor(t *testing.T) {
 		if !l.ClockSkewKnown || l.ClockSkew.Abs() > 30*time.Second {
 			t.Errorf("clock skew %v %v", l.ClockSkewKnown, l.ClockSkew)
 		}
-		state := l.Conn.ConnectionState()
-		t.Logf("TLS %s, %s, %s", tls.VersionName(state.Version), state.CurveID, tls.CipherSuiteName(state.CipherSuite))
+		state := l.Conn.(*clientTLS).ConnectionState()
+		t.Logf("TLS %s, %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite))
 		if got, want := leafShape(t, keys(t).server.Certificates[0].Certificate[0]), leafShape(t, state.PeerCertificates[0].Raw); got != want {
 			t.Errorf("Chive's TLS certificate is told from C tor's:\n%s\n%s", got, want)
 		}

@@ -171,13 +171,8 @@ func hostileInitiator(t *testing.T, cfg *LinkConfig, first []byte, script func(c
 	go func() {
 		defer close(done)
 		defer a.Close()
-		conf, err := cfg.clientTLS()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		conn := tls.Client(a, conf)
-		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, a), start: time.Now()}
+		conn := tls.Client(a, cfg.relayTLS("www.example.com"))
+		c := &connecting{cfg: cfg, secured: secured{conn: conn}, cells: newHandshakeCells(conn, a), start: time.Now()}
 		if c.cells.write(first, "VERSIONS") != nil || c.cells.negotiate() != nil || c.read() != nil {
 			return
 		}

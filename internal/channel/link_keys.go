@@ -119,11 +119,11 @@ func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.Privat
 	if err != nil {
 		return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
 	}
-	subject, err := cert.RandomHostname(rand, ".net")
+	subject, err := cert.RandomHostname(rand, 8, 20, ".net")
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := cert.RandomHostname(rand, ".com")
+	issuer, err := cert.RandomHostname(rand, 8, 20, ".com")
 	if err != nil {
 		return nil, err
 	}

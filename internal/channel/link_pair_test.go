@@ -108,7 +108,7 @@ func TestPair(t *testing.T) {
 				len(r.PeerAddrs) != len(c.initiator.Addrs) || r.MyAddr != netip.MustParseAddr("127.0.0.1") {
 				t.Errorf("responder: %+v", r)
 			}
-			if s := l.Conn.ConnectionState(); s.Version != tls.VersionTLS13 || s.CurveID != tls.X25519MLKEM768 {
+			if s := r.Conn.(*tls.Conn).ConnectionState(); s.Version != tls.VersionTLS13 || s.CurveID != tls.X25519MLKEM768 {
 				t.Errorf("TLS %x with group %v", s.Version, s.CurveID)
 			}
 			exchange(t, l, r)
@@ -225,7 +225,7 @@ func TestStopsAnywhere(t *testing.T) {
 }
 
 func TestOldTLSRefused(t *testing.T) {
-	a, b := net.Pipe()
+	a, b := tcpPair(t)
 	conf := keys(t).server.Clone()
 	conf.MinVersion, conf.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	go func() {
@@ -235,7 +235,7 @@ func TestOldTLSRefused(t *testing.T) {
 	if _, err := Connect(context.Background(), a, keys(t).ID, netip.AddrPort{}, &LinkConfig{}); !fault.Is(err, fault.Protocol) || !strings.Contains(err.Error(), "TLS") {
 		t.Errorf("%v: %v", fault.KindOf(err), err)
 	}
-	c, d := net.Pipe()
+	c, d := tcpPair(t)
 	go func() {
 		tls.Client(c, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
 		c.Close()
@@ -251,8 +251,8 @@ func TestFreshTLS(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		l, r := links(t)
-		s := r.Conn.ConnectionState()
-		if s.DidResume || l.Conn.ConnectionState().DidResume || seen[s.ServerName] || !strings.HasPrefix(s.ServerName, "www.") {
+		s := r.Conn.(*tls.Conn).ConnectionState()
+		if s.DidResume || l.Conn.(*clientTLS).ConnectionState().DidResume || seen[s.ServerName] || !strings.HasPrefix(s.ServerName, "www.") {
 			t.Errorf("%+v", s)
 		}
 		seen[s.ServerName] = true

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
-	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -22,7 +21,7 @@ import (
 // Link is an authenticated TLS link whose link handshake is done: both ends may
 // send cells of any kind.
 type Link struct {
-	Conn      *tls.Conn
+	Conn      tlsConn
 	Version   uint16         // link protocol, 4 or 5
 	Initiator bool           // whether this end dialled
 	Dialled   netip.AddrPort // the address that it dialled
@@ -108,25 +107,6 @@ func (c *LinkConfig) log() *slog.Logger {
 // curves are offered and accepted in this order: the post-quantum hybrid first; P-256
 // because C tor before 2026 offers no other group.
 var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}
-
-// clientTLS returns the TLS configuration of an initiator. TLS does not verify the
-// certificate: the CERTS cell binds it to the relay's identity.
-func (c *LinkConfig) clientTLS() (*tls.Config, error) {
-	name, err := cert.RandomHostname(c.rand(), ".com") // browsers send a host name, so C tor sends an invented one
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		Time:                   c.now,
-		ServerName:             name,
-		InsecureSkipVerify:     true,
-		MinVersion:             tls.VersionTLS13,
-		CurvePreferences:       curves,
-		SessionTicketsDisabled: true,
-		// Write one record from the start; the scheduler bounds the latency.
-		DynamicRecordSizingDisabled: true,
-	}, nil
-}
 
 // overWire returns raw with direct writes, if possible. Bytes read from it count on m until
 // the handshake is done.

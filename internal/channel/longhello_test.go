@@ -18,10 +18,7 @@ func TestLongHelloCounts(t *testing.T) {
 	a, b := tcpPair(t)
 	k, ctx, m := keys(t), context.Background(), account.New(1<<30)
 	cfg := &LinkConfig{}
-	conf, err := cfg.clientTLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := cfg.relayTLS("www.example.com")
 	for range 200 {
 		conf.NextProtos = append(conf.NextProtos, strings.Repeat("x", 255))
 	}
@@ -30,7 +27,7 @@ func TestLongHelloCounts(t *testing.T) {
 		conn := tls.Client(a, conf)
 		err := conn.HandshakeContext(ctx)
 		if err == nil {
-			c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, a), start: time.Now()}
+			c := &connecting{cfg: cfg, secured: secured{conn: conn, leaf: conn.ConnectionState().PeerCertificates[0].Raw}, cells: newHandshakeCells(conn, a), start: time.Now()}
 			_, err = c.run(k.ID, netip.MustParseAddrPort("127.0.0.1:9001"))
 		}
 		failed <- err

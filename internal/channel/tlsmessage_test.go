@@ -3,7 +3,6 @@ package channel
 import (
 	"bytes"
 	"crypto/cipher"
-	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -17,15 +16,15 @@ import (
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// tlsMessage sends a record of TLS's own messages, which package crypto/tls does only when it likes. It takes
+// tlsMessage sends a record of TLS's own messages, which neither library does when asked. It takes
 // the keys from within the connection.
-func tlsMessage(t *testing.T, c *tls.Conn, body []byte) {
+func tlsMessage(t *testing.T, c tlsConn, body []byte) {
 	t.Helper()
 	out := reflect.ValueOf(c).Elem().FieldByName("out")
 	field := func(name string) unsafe.Pointer { return out.FieldByName(name).Addr().UnsafePointer() }
 	aead, ok := (*(*any)(field("cipher"))).(cipher.AEAD)
 	if !ok {
-		t.Fatal("crypto/tls keeps its keys elsewhere now")
+		t.Fatal("TLS keeps its keys elsewhere now")
 	}
 	seq := (*[8]byte)(field("seq"))
 	plain := append(bytes.Clone(body), 22) // RFC 8446, section 5.2: the type of handshake messages

@@ -61,7 +61,7 @@ func (c *Client) dialInside(ctx context.Context, network, addr string) (net.Conn
 // dialTCP returns the dialler of a client whose program gives it none.
 func dialTCP(from netaddr.Sources) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-		d := net.Dialer{LocalAddr: outbound.Local(from, addr.Addr()), Control: outbound.Late}
+		d := net.Dialer{LocalAddr: outbound.Local(from, addr.Addr()), Control: outbound.Late, KeepAlive: -1} // C tor has none, and who watches sees it
 		return d.DialContext(ctx, "tcp", addr.String())
 	}
 }
