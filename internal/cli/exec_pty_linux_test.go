@@ -74,7 +74,7 @@ func execJob(t *testing.T, r *execRig) {
 			t.Fatal(err)
 		}
 	}
-	job := strings.Join(append(r.command(ctx, "-q", "sh", "-c", `'echo he""re; read line; echo got $line; exec sleep 1000'`).Args, "\n"), " ")
+	job := strings.Join(append(r.command(ctx, "-q", "sh", "-c", `'trap "echo back" CONT; echo he""re; until read line && test "$line"; do :; done; echo got $line; exec sleep 1000'`).Args, "\n"), " ")
 	say(job)
 	expect("here\r\n")
 	say("\x1a") // ^Z
@@ -82,7 +82,9 @@ func execJob(t *testing.T, r *execRig) {
 	// The shell changes the terminal now, and what is typed at that moment may be lost: an empty line is.
 	say("\necho in the sh\"\"ell\n")
 	expect("in the shell\r\n")
-	say("fg\nword\n")
+	say("fg\n")
+	expect("back\r\n") // before that, the terminal is the shell's
+	say("\nword\n")
 	expect("got word\r\n")
 	say("\x03") // ^C
 	expect("^C")
