@@ -211,7 +211,9 @@ func changed(before, after conf) (out []string) {
 		if slices.Equal(before[o.name], after[o.name]) {
 			continue
 		}
-		if len(after[o.name]) == 0 {
+		if usual, has := o.standard(); len(after[o.name]) == 0 && has {
+			out = append(out, o.name+"="+usual) // as C tor: controllers keep what events say
+		} else if len(after[o.name]) == 0 {
 			out = append(out, o.name)
 		}
 		for _, v := range after[o.name] {

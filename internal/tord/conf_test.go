@@ -152,7 +152,7 @@ func TestSet(t *testing.T) {
 	if want := (conf{"SocksPort": {"2", "3"}, "DataDirectory": {"/d"}}); err != nil || !reflect.DeepEqual(after, want) {
 		t.Error(after, err)
 	}
-	if got := changed(before, after); !slices.Equal(got, []string{"MaxCircuitDirtiness", "SocksPort=2", "SocksPort=3"}) {
+	if got := changed(before, after); !slices.Equal(got, []string{"MaxCircuitDirtiness=600", "SocksPort=2", "SocksPort=3"}) {
 		t.Error(got)
 	}
 	for _, c := range []struct {
