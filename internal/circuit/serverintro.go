@@ -73,7 +73,7 @@ func (c *Circuit) becomes(role hsRole) {
 // ordinary refuses messages of onion services on circuits that do something else: C
 // tor wants such circuits to end here and to have no other role.
 func (h *Hop) ordinary(cmd cell.RelayCommand) error {
-	if h.c.extended() || h.c.server.hs != hsNone || h.set.Load() != nil {
+	if h.c.leadsOn() || h.c.server.hs != hsNone || h.set.Load() != nil {
 		return fault.New(fault.Protocol, "%v on a circuit that is extended, of a conflux set, or serves an onion service", cmd)
 	}
 	return nil

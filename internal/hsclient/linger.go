@@ -59,8 +59,8 @@ func (c *Client) forgetLingerer(l *lingerer) {
 	c.lingering = slices.DeleteFunc(c.lingering, func(o *lingerer) bool { return o == l })
 }
 
-// endLingering closes all of them.
-func (c *Client) endLingering() {
+// endAllLingerers closes all of them.
+func (c *Client) endAllLingerers() {
 	for {
 		l := c.oldestLingerer()
 		if l == nil {
