@@ -155,7 +155,7 @@ func (a *Authority) noteTest(ctx context.Context, t *portTest, err error) {
 		}
 		a.histories.note(id.RSA, a.runningLocked(cur, now), now)
 	}
-	a.changed()
+	a.noteChangeLocked()
 }
 
 // ours reports whether a test failed because this machine lacked something.

@@ -136,9 +136,9 @@ func (p *introPoint) ask(exts []cell.Ext) {
 	p.limit = pace.Limit{Rate: float64(d.RatePerSec), Burst: float64(d.BurstPerSec)}
 }
 
-// allow reports whether the service may get one more introduction. The caller holds
+// allowLocked reports whether the service may get one more introduction. The caller holds
 // hsPoints.mu.
-func (p *introPoint) allow(now time.Time, params HSParams) bool {
+func (p *introPoint) allowLocked(now time.Time, params HSParams) bool {
 	limited, limit := params.IntroDefense, params.Intro
 	if p.own {
 		limited, limit = p.limited, p.limit
@@ -221,7 +221,7 @@ func (p *hsPoints) service(key [32]byte, now time.Time, params HSParams) *Hop {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	point := p.intro[key]
-	if point == nil || !point.allow(now, params) {
+	if point == nil || !point.allowLocked(now, params) {
 		return nil
 	}
 	return point.h
