@@ -21,8 +21,8 @@ const maxSkips = 15
 // farther away, and the poller learns that soon: after each poll without success it
 // skips twice as many chances.
 type poller struct {
-	bytes int // read since the reader last waited
-	skip  int // chances still to skip
+	bytes    int // read since the reader last waited
+	skip     int // chances still to skip
 	skipNext int // to skip after the next poll without success
 }
 
