@@ -17,9 +17,9 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// runChild starts the node as a process of chive, and returns its first lines.
+// runChildLocked starts the node as a process of chive, and returns its first lines.
 // The caller holds mu.
-func (n *Node) runChild(ctx context.Context, args ...string) (map[string]string, error) {
+func (n *Node) runChildLocked(ctx context.Context, args ...string) (map[string]string, error) {
 	p, said, err := child.Start(ctx, logWriter{n.log()}, n.network.opts.Program, args...)
 	if err != nil {
 		return nil, fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
@@ -49,7 +49,7 @@ func (n *Node) startRelayChild(ctx context.Context) error {
 			args = append(args, "--transport-listen", l)
 		}
 	}
-	said, err := n.runChild(ctx, args...)
+	said, err := n.runChildLocked(ctx, args...)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (n *Node) startAuthorityChild(ctx context.Context, c authority.Config) erro
 	for _, p := range c.Params {
 		args = append(args, fmt.Sprintf("--param=%s=%d", p.Name, p.Value))
 	}
-	_, err := n.runChild(ctx, args...)
+	_, err := n.runChildLocked(ctx, args...)
 	return err
 }
 
@@ -136,5 +136,5 @@ func (n *Node) runClientChild(ctx context.Context, args ...string) (map[string]s
 	if err := writeSecret(config, nil); err != nil {
 		return nil, err
 	}
-	return n.runChild(ctx, append(args, "--config", config, "--network", n.network.NetworkFile, "--data-dir", n.dir())...)
+	return n.runChildLocked(ctx, append(args, "--config", config, "--network", n.network.NetworkFile, "--data-dir", n.dir())...)
 }

@@ -115,7 +115,7 @@ func TestRestsLongEnough(t *testing.T) {
 	}{{maxIdle - 1, 0}, {1, 1}} {
 		m.second.Add(c.more)
 		m.mu.Lock()
-		got := len(m.root.restingLocked(1))
+		got := len(m.root.longestRestingLocked(1))
 		m.mu.Unlock()
 		if got != c.want {
 			t.Errorf("%d rest after %d seconds", got, m.second.Load())

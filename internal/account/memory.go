@@ -251,7 +251,7 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	var chosen []*Account
 	for _, sparing := range []bool{true, false} {
 		m.spareLocked(sparing)
-		if chosen = m.root.restingLocked(goal); len(chosen) == 0 {
+		if chosen = m.root.longestRestingLocked(goal); len(chosen) == 0 {
 			chosen = m.root.heaviestLocked(goal)
 		}
 		if len(chosen) > 0 {

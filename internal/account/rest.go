@@ -49,9 +49,9 @@ func (m *Memory) spareLocked(sparing bool) {
 	}
 }
 
-// restingLocked returns the links that rest for the longest time. A link that has just
+// longestRestingLocked returns the links that rest for the longest time. A link that has just
 // opened, or just lost its last circuit, may be about to be used.
-func (a *Account) restingLocked(goal int64) []*Account {
+func (a *Account) longestRestingLocked(goal int64) []*Account {
 	now := int64(a.m.second.Load())
 	var rest []*Account
 	for addr := a.children; addr != nil; addr = addr.next {

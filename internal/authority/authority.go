@@ -163,9 +163,9 @@ func (a *Authority) Consensus(f netdoc.Flavor) []byte {
 	return c.Doc.Bytes()
 }
 
-// changed wakes the goroutines that wait for new relays or results of tests. The
+// noteChangeLocked wakes the goroutines that wait for new relays or results of tests. The
 // caller holds mu.
-func (a *Authority) changed() {
+func (a *Authority) noteChangeLocked() {
 	close(a.news)
 	a.news = make(chan struct{})
 }

@@ -94,8 +94,8 @@ func (a *Authority) testReachability(ctx context.Context) error {
 		tests, news := a.due()
 		for _, t := range tests {
 			wg.Go(func() {
-				defer panics.Recover(a.log, func(err error) { a.tested(ctx, t, err) })
-				a.tested(ctx, t, a.reach(ctx, t.id(), t.addr))
+				defer panics.Recover(a.log, func(err error) { a.noteTest(ctx, t, err) })
+				a.noteTest(ctx, t, a.reach(ctx, t.id(), t.addr))
 			})
 		}
 		if !pause(ctx, testIdle, news) || !pause(ctx, testPause, nil) {
@@ -121,8 +121,8 @@ func pause(ctx context.Context, d time.Duration, event <-chan struct{}) bool {
 // id returns the identities that must answer.
 func (t *portTest) id() ident.RelayID { return ident.RelayID{RSA: t.of.desc.RSA, Ed: t.of.desc.Ed} }
 
-// tested records the result of a test. Calls after the first do nothing.
-func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
+// noteTest records the result of a test. Calls after the first do nothing.
+func (a *Authority) noteTest(ctx context.Context, t *portTest, err error) {
 	id := t.id()
 	if err != nil && ctx.Err() == nil {
 		a.log.Log(ctx, a.grumble.level(slog.LevelInfo), "relay not reachable", "relay", id, "err", err)
@@ -155,7 +155,7 @@ func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 		}
 		a.histories.note(id.RSA, a.runningLocked(cur, now), now)
 	}
-	a.changed()
+	a.noteChangeLocked()
 }
 
 // ours reports whether a test failed because this machine lacked something.

@@ -246,7 +246,7 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	if a.cfg.Accept.AssumeReachable { // no test will prove its identities
 		a.pinLocked(d)
 	}
-	a.changed()
+	a.noteChangeLocked()
 	return nil
 }
 

@@ -55,16 +55,16 @@ func (a *Authority) next(path string) *dirserver.Response {
 	case "bandwidth":
 		return dirserver.Several([]*dirserver.Doc{a.measured}, 30*time.Minute)
 	case "consensus", "consensus-microdesc":
-		return dirserver.Several([]*dirserver.Doc{a.round.text(path == "consensus-microdesc")}, keepVotes)
+		return dirserver.Several([]*dirserver.Doc{a.round.textLocked(path == "consensus-microdesc")}, keepVotes)
 	case "consensus-signatures":
-		return dirserver.Several([]*dirserver.Doc{a.round.signatures()}, keepVotes)
+		return dirserver.Several([]*dirserver.Doc{a.round.signaturesLocked()}, keepVotes)
 	}
 	return a.votesLocked(path, false)
 }
 
-// text returns a consensus of the round with the signatures that have come, or
+// textLocked returns a consensus of the round with the signatures that have come, or
 // nil if there is none. The caller holds the Authority's mu.
-func (r *round) text(microdesc bool) *dirserver.Doc {
+func (r *round) textLocked(microdesc bool) *dirserver.Doc {
 	if r == nil {
 		return nil
 	}
@@ -80,9 +80,9 @@ func (r *round) text(microdesc bool) *dirserver.Doc {
 	return nil
 }
 
-// signatures returns the detached signatures that have come. The caller holds the
+// signaturesLocked returns the detached signatures that have come. The caller holds the
 // Authority's mu.
-func (r *round) signatures() *dirserver.Doc {
+func (r *round) signaturesLocked() *dirserver.Doc {
 	if r == nil || len(r.pending) == 0 {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 		v.BandwidthFileHeaders, v.BandwidthFileDigest = bw.Headers, bw.Digest
 	}
 	all := a.candidatesLocked(bw, now)
-	th := a.cfg.Flags.thresholds(all, a.histories.enough(now), a.ignoreAdvertised(bw), a.cfg.Params)
+	th := a.cfg.Flags.thresholds(all, a.histories.enough(now), a.ignoreAdvertisedLocked(bw), a.cfg.Params)
 	v.FlagThresholds = th.String()
 	authorities := a.relayIDs()
 	for _, c := range all {
@@ -94,7 +94,7 @@ func (a *Authority) bandwidths(now time.Time) (*Bandwidths, *dirserver.Doc) {
 	return bw, dirserver.NewDoc(text)
 }
 
-func (a *Authority) ignoreAdvertised(bw *Bandwidths) bool {
+func (a *Authority) ignoreAdvertisedLocked(bw *Bandwidths) bool {
 	if bw == nil {
 		return false
 	}
@@ -123,7 +123,7 @@ func (a *Authority) silentLocked(r *relay, now time.Time) bool {
 // candidatesLocked returns the relays to vote on, in the order of identities.
 func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate {
 	var all []*candidate
-	silent, ignore := 0, a.ignoreAdvertised(bw)
+	silent, ignore := 0, a.ignoreAdvertisedLocked(bw)
 	for _, r := range a.relays.byRSA {
 		if a.silentLocked(r, now) {
 			silent++

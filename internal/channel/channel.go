@@ -292,9 +292,9 @@ func (ch *Channel) queueUrgent(of *CircuitEnd, cells []byte) error {
 	case len(ch.urgent)+len(cells) > maxUrgent:
 		return fault.New(fault.Resource, "channel: the peer does not read, and %d DESTROY cells wait", maxUrgent/cell.Len)
 	}
-	had := ch.urgentCost()
+	had := ch.urgentCostLocked()
 	ch.urgent = append(ch.urgent, cells...)
-	ch.account.Reserve(ch.urgentCost() - had)
+	ch.account.Reserve(ch.urgentCostLocked() - had)
 	ch.wakeLocked()
 	return nil
 }

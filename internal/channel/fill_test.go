@@ -16,7 +16,7 @@ func TestFillAfterVariable(t *testing.T) {
 	c.q.push(make([]byte, 2*recordCells*cell.Len))
 	ch.sched.add(c)
 	record := make([]byte, recordCells*cell.Len)
-	n, whole, _, _ := ch.fill(record, time.Unix(1, 0), nil)
+	n, whole, _, _ := ch.fillLocked(record, time.Unix(1, 0), nil)
 	if cells := (len(record) - variable) / cell.Len; whole != nil || n != variable+cells*cell.Len || c.q.n != 2*recordCells-cells {
 		t.Errorf("the record has %d bytes, and %d cells are left", n, c.q.n)
 	}

@@ -27,7 +27,7 @@ type PaddingConfig struct {
 	// or none). It applies to links that this end opens.
 	Stop bool
 	// ClientIdle is how long a link without circuits rests until it is closed, and RelayIdle
-	// about how long canonical links between relays rest; see Channel.rests. Zero: three
+	// about how long canonical links between relays rest; see Channel.restTime. Zero: three
 	// minutes, and no exception for relays.
 	ClientIdle, RelayIdle time.Duration
 }

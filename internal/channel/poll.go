@@ -21,9 +21,9 @@ const maxSkips = 15
 // farther away, and the poller learns that soon: after each poll without success it
 // skips twice as many chances.
 type poller struct {
-	bytes int // read since the reader last waited
-	skip  int // chances still to skip
-	skips int // to skip after the next poll without success
+	bytes    int // read since the reader last waited
+	skip     int // chances still to skip
+	skipNext int // to skip after the next poll without success
 }
 
 // got counts n bytes that arrived.
@@ -44,10 +44,10 @@ func (p *poller) poll(try func() bool) bool {
 	for range pollTries {
 		nonblock.Yield()
 		if try() {
-			p.skips = 0
+			p.skipNext = 0
 			return true
 		}
 	}
-	p.skip, p.skips = p.skips, min(2*p.skips+1, maxSkips)
+	p.skip, p.skipNext = p.skipNext, min(2*p.skipNext+1, maxSkips)
 	return false
 }

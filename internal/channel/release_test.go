@@ -52,13 +52,13 @@ func TestUrgentIsCounted(t *testing.T) {
 	}
 	record := make([]byte, recordCells*cell.Len)
 	for len(ch.urgent) > 10*cell.Len {
-		ch.fill(record, time.Unix(1, 0), nil)
+		ch.fillLocked(record, time.Unix(1, 0), nil)
 		check()
 		if n := cap(ch.urgent); n > 64*cell.Len && n > 8*len(ch.urgent) {
 			t.Fatalf("%d bytes are held for %d", n, len(ch.urgent))
 		}
 	}
-	ch.fill(record, time.Unix(1, 0), nil)
+	ch.fillLocked(record, time.Unix(1, 0), nil)
 	check()
 	if len(ch.urgent) != 0 || m.Used() != 0 {
 		t.Error(len(ch.urgent), "bytes are left,", m.Used(), "on the account")

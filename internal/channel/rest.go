@@ -17,10 +17,10 @@ func (ch *Channel) restLocked(since time.Time) {
 	ch.account.Rest(!since.IsZero())
 }
 
-// rests returns for how long the channel rests without circuits, by C tor's rules: a relay
+// restTime returns for how long the channel rests without circuits, by C tor's rules: a relay
 // keeps canonical links to other relays of the network for long, because circuits will soon
 // need them again.
-func (ch *Channel) rests() time.Duration {
+func (ch *Channel) restTime() time.Duration {
 	p := ch.cfg.Padding.get()
 	least := cmp.Or(p.ClientIdle, idleTimeout)
 	more := least / 2
@@ -43,7 +43,7 @@ func (m *Manager) Reap() {
 	for _, ch := range m.Channels() {
 		since := now
 		if !ch.old(now) {
-			since = now.Add(-ch.rests())
+			since = now.Add(-ch.restTime())
 		}
 		ch.closeIdle(fault.New(fault.Closed, "channel: idle"), since)
 	}

@@ -330,8 +330,8 @@ func (w *wire) dropOut() {
 	}
 }
 
-// waits reports whether drain has something to do.
-func (w *wire) waits() bool {
+// hasKept reports whether drain has something to do.
+func (w *wire) hasKept() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.rest) > 0

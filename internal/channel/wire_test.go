@@ -69,7 +69,7 @@ func TestWireKeepsOrder(t *testing.T) {
 			stuck++
 		}
 		if w.full() && r.IntN(2) == 0 || r.IntN(100) == 0 {
-			if err := w.drain(); err != nil || w.waits() || w.full() {
+			if err := w.drain(); err != nil || w.hasKept() || w.full() {
 				t.Fatal("drained, but something waits", err)
 			}
 		}

@@ -164,30 +164,30 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 func (ch *Channel) pull(record []byte, now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.closed || !ch.queuedLocked() && (ch.wire == nil || !ch.wire.waits()) {
+	if ch.closed || !ch.hasQueuedLocked() && (ch.wire == nil || !ch.wire.hasKept()) {
 		ch.turn = turnNobody
 		return 0, nil, nil, false, false
 	}
-	n, whole, of, ch.writable = ch.fill(record, now, ch.writable[:0])
-	return n, whole, of, !last && ch.queuedLocked(), true
+	n, whole, of, ch.writable = ch.fillLocked(record, now, ch.writable[:0])
+	return n, whole, of, !last && ch.hasQueuedLocked(), true
 }
 
-func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
+func (ch *Channel) hasQueuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
 
-// fill takes cells for one record: first urgent ones, then one burst of each circuit
+// fillLocked takes cells for one record: first urgent ones, then one burst of each circuit
 // in the scheduler's order. If only one circuit has cells and its first slab is full,
 // fill returns the whole slab and its account. Circuits that wait for space and have
 // some again are appended to writable. The caller holds mu.
-func (ch *Channel) fill(record []byte, now time.Time, writable []*CircuitEnd) (int, *slab, *account.Account, []*CircuitEnd) {
+func (ch *Channel) fillLocked(record []byte, now time.Time, writable []*CircuitEnd) (int, *slab, *account.Account, []*CircuitEnd) {
 	n := 0
 	if len(ch.urgent) > 0 {
-		n = ch.takeUrgent(record)
+		n = ch.takeUrgentLocked(record)
 	}
 	ch.sched.rescale(now, ch.circs)
 	weight := ch.sched.weight(now)
 	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 {
 		if s := c.q.popFull(); s != nil {
-			return 0, s, c.q.account, ch.took(c, recordCells, weight, writable)
+			return 0, s, c.q.account, ch.countTakenLocked(c, recordCells, weight, writable)
 		}
 	}
 	// Urgent cells of variable length may leave less than one cell of space at the
@@ -199,35 +199,35 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*CircuitEnd) (i
 		}
 		k := c.q.pop(record[n:min(len(record), n+burst*cell.Len)])
 		n += k
-		writable = ch.took(c, k/cell.Len, weight, writable)
+		writable = ch.countTakenLocked(c, k/cell.Len, weight, writable)
 	}
 	return n, nil, nil, writable
 }
 
-// takeUrgent takes urgent cells, and gives memory back when little of it is in use: a peer
+// takeUrgentLocked takes urgent cells, and gives memory back when little of it is in use: a peer
 // that reads most of what it caused, and no more, must not keep it. The caller holds mu.
-func (ch *Channel) takeUrgent(record []byte) int {
-	had := ch.urgentCost()
+func (ch *Channel) takeUrgentLocked(record []byte) int {
+	had := ch.urgentCostLocked()
 	n := copy(record, ch.urgent)
 	ch.urgent = ch.urgent[:copy(ch.urgent, ch.urgent[n:])]
 	if had > 64*cell.Len && len(ch.urgent) < had/8 {
 		ch.urgent = append([]byte(nil), ch.urgent...)
 	}
-	ch.account.Release(had - ch.urgentCost())
+	ch.account.Release(had - ch.urgentCostLocked())
 	return n
 }
 
-// urgentCost is the memory of urgent cells that the account counts, in bytes. What stays for
+// urgentCostLocked is the memory of urgent cells that the account counts, in bytes. What stays for
 // the next ones while there are none is small.
-func (ch *Channel) urgentCost() int {
+func (ch *Channel) urgentCostLocked() int {
 	if len(ch.urgent) == 0 {
 		return 0
 	}
 	return cap(ch.urgent)
 }
 
-// took accounts for n cells taken from c.
-func (ch *Channel) took(c *CircuitEnd, n int, weight float64, writable []*CircuitEnd) []*CircuitEnd {
+// countTakenLocked accounts for n cells taken from c.
+func (ch *Channel) countTakenLocked(c *CircuitEnd, n int, weight float64, writable []*CircuitEnd) []*CircuitEnd {
 	ch.sched.took(c, float64(n)*weight, c.q.n > 0)
 	c.queued.Store(int32(c.q.n))
 	if c.blocked && c.q.n <= queueBound/2 {

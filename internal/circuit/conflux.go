@@ -102,7 +102,7 @@ func (s *ConfluxSet) legClosed(h *Hop, cause error) {
 func (s *ConfluxSet) end(h *Hop) []*leg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.legOf(h) == nil {
+	if s.closed || s.legOfLocked(h) == nil {
 		return nil
 	}
 	s.closed = true
@@ -123,8 +123,8 @@ func (s *ConfluxSet) Legs() []*Circuit {
 // Conflux returns the set that the hop belongs to, or nil.
 func (h *Hop) Conflux() *ConfluxSet { return h.set.Load() }
 
-// count counts n messages that were sent on the present leg. The caller holds mu.
-func (s *ConfluxSet) count(n int) {
+// countLocked counts n messages that were sent on the present leg. The caller holds mu.
+func (s *ConfluxSet) countLocked(n int) {
 	s.sent += uint64(n)
 	s.cur.sent += uint64(n)
 	s.cur.last = s.now()
@@ -145,12 +145,12 @@ func (s *ConfluxSet) sendData(w *Waiter, stream uint16, p []byte, maxCells int) 
 func (s *ConfluxSet) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.turn() {
+	if !s.takeTurnLocked() {
 		return 0, 0, nil, nil
 	}
 	n, cells, flush, err = s.cur.hop.sealData(stream, p, maxCells)
 	if cells > 0 {
-		s.count(cells)
+		s.countLocked(cells)
 	}
 	if cells > 0 || err != nil {
 		s.dequeue(w)
@@ -172,18 +172,18 @@ func (s *ConfluxSet) send(cmd cell.RelayCommand, stream uint16, body []byte) err
 func (s *ConfluxSet) queue(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) (flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn()
+	s.takeTurnLocked()
 	h := s.cur.hop
 	if err := h.fill(slot, cmd, stream, body); err != nil {
 		return nil, err
 	}
 	if flush, err = h.queueCell(cell.CmdRelay, cmd, slot); err == nil {
-		s.count(1)
+		s.countLocked(1)
 	}
 	return flush, err
 }
 
-func (s *ConfluxSet) legOf(h *Hop) *leg {
+func (s *ConfluxSet) legOfLocked(h *Hop) *leg {
 	for _, l := range s.legs {
 		if l.hop == h {
 			return l

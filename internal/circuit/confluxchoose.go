@@ -30,10 +30,10 @@ func (h *Hop) flowState() flow.State {
 	return h.send.State()
 }
 
-// waits reports whether DATA waits for the leg with the lowest round-trip time, and takes no
+// waitsForBestLocked reports whether DATA waits for the leg with the lowest round-trip time, and takes no
 // other meanwhile: the other end asked for little to put in order, or for few detours. C tor
 // chooses the same way for each of them. The caller holds mu.
-func (s *ConfluxSet) waits() bool {
+func (s *ConfluxSet) waitsForBestLocked() bool {
 	switch s.ux {
 	case cell.ConfluxMinLatency, cell.ConfluxLowMemLatency, cell.ConfluxLowMemThroughput:
 		return true
@@ -41,14 +41,14 @@ func (s *ConfluxSet) waits() bool {
 	return false
 }
 
-// choose picks the leg to send on: among those that can send now, or among all if the set
+// chooseLocked picks the leg to send on: among those that can send now, or among all if the set
 // waits, the one with the lowest round-trip time; if there is none, the present one. The time
 // of an exit's leg is not known before LINKED_ACK: it is the last choice, because the leg of
 // which nothing has come yet is the slow one. The caller holds mu.
-func (s *ConfluxSet) choose() (best *leg, ready bool) {
+func (s *ConfluxSet) chooseLocked() (best *leg, ready bool) {
 	best = s.cur
 	var least time.Duration
-	all, found := s.waits(), false
+	all, found := s.waitsForBestLocked(), false
 	for _, l := range s.legs {
 		rtt, open := l.hop.ready()
 		if rtt == 0 {
@@ -64,11 +64,11 @@ func (s *ConfluxSet) choose() (best *leg, ready bool) {
 	return best, ready
 }
 
-// turn makes the leg that choose picks the one on which messages are sent. If it has just
+// takeTurnLocked makes the leg that chooseLocked picks the one on which messages are sent. If it has just
 // gone, the present one stays. It reports whether DATA may go there now, and not wait for
 // another leg. The caller holds mu.
-func (s *ConfluxSet) turn() bool {
-	l, ready := s.choose()
+func (s *ConfluxSet) takeTurnLocked() bool {
+	l, ready := s.chooseLocked()
 	if l == s.cur || !ready {
 		return l == s.cur || s.closed
 	}

@@ -27,7 +27,7 @@ func (s *ConfluxSet) drop(h *Hop) {
 	defer s.rmu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.legOf(h)
+	l := s.legOfLocked(h)
 	if l == nil || s.closed || l == s.legs[0] || l == s.cur ||
 		h.flowState().Inflight >= h.info.SendmeInc || s.now().Sub(l.last) < settled {
 		return
@@ -39,15 +39,15 @@ func (s *ConfluxSet) drop(h *Hop) {
 			rest, ahead = append(rest, o), ahead || o.recv >= l.recv
 		}
 	}
-	if ahead && !s.stuck(rest) {
+	if ahead && !s.stuckLocked(rest) {
 		s.legs, s.fewer = rest, true
 		s.wakeFirst() // who waits may have waited for this leg
 	}
 }
 
-// stuck reports whether none of the legs can bring the next message. The caller
+// stuckLocked reports whether none of the legs can bring the next message. The caller
 // holds rmu.
-func (s *ConfluxSet) stuck(legs []*leg) bool {
+func (s *ConfluxSet) stuckLocked(legs []*leg) bool {
 	for _, l := range legs {
 		if l.recv <= s.delivered {
 			return false

@@ -84,8 +84,8 @@ func (q *earlyQueue) take(number uint64) *earlyMessage {
 	return e
 }
 
-// keep keeps a message that came before its turn.
-func (s *ConfluxSet) keep(l *leg, m cell.RelayMsg) {
+// keepLocked keeps a message that came before its turn.
+func (s *ConfluxSet) keepLocked(l *leg, m cell.RelayMsg) {
 	s.legs[0].hop.c.Account().Reserve(earlyCost)
 	if l.early == nil {
 		l.early = new(earlyQueue)
@@ -95,8 +95,8 @@ func (s *ConfluxSet) keep(l *leg, m cell.RelayMsg) {
 	s.waiting++
 }
 
-// twice reports whether a message waits already.
-func (s *ConfluxSet) twice(number uint64) bool {
+// cameTwiceLocked reports whether a message waits already.
+func (s *ConfluxSet) cameTwiceLocked(number uint64) bool {
 	for _, q := range s.early {
 		if q.has(number) {
 			return true
@@ -105,8 +105,8 @@ func (s *ConfluxSet) twice(number uint64) bool {
 	return false
 }
 
-// next takes the message whose turn it is, if it waits.
-func (s *ConfluxSet) next() *earlyMessage {
+// nextEarlyLocked takes the message whose turn it is, if it waits.
+func (s *ConfluxSet) nextEarlyLocked() *earlyMessage {
 	for _, q := range s.early {
 		if e := q.take(s.delivered + 1); e != nil {
 			s.legs[0].hop.c.Account().Release(earlyCost)

@@ -47,7 +47,7 @@ func newReordering(t *testing.T) *reordering {
 func (r *reordering) take(t *testing.T, i int) {
 	l := r.legs[i]
 	r.data[0] = byte(l.recv)
-	if err := r.order(l, l.hop, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: r.data}); err != nil {
+	if err := r.orderLocked(l, l.hop, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: r.data}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestEarlyLegsAlternate(t *testing.T) {
 		}
 		third.recv = first
 		r.data[0] = byte(first)
-		if err := r.order(third, third.hop, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: r.data}); err != nil {
+		if err := r.orderLocked(third, third.hop, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: r.data}); err != nil {
 			t.Fatal(err)
 		}
 		if r.waiting != 0 || r.delivered != first+41 {

@@ -23,7 +23,7 @@ func (s *ConfluxSet) switched(h *Hop, body []byte) error {
 	}
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
-	l := s.legOf(h)
+	l := s.legOfLocked(h)
 	if l == nil || m.Seq == 0 {
 		return fault.New(fault.Protocol, "CONFLUX_SWITCH: by %d on a circuit that is no leg, or without need", m.Seq)
 	}
@@ -41,19 +41,19 @@ func (s *ConfluxSet) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	if !m.Cmd.Has(cell.Numbered) {
 		return s.legs[0].hop.toStream(h, m)
 	}
-	l := s.legOf(h)
+	l := s.legOfLocked(h)
 	if l == nil {
 		return fault.New(fault.Protocol, "conflux: a numbered message on a circuit that is no leg")
 	}
-	if err := s.order(l, h, m); err != nil {
+	if err := s.orderLocked(l, h, m); err != nil {
 		return err
 	}
-	return s.acknowledge(l, due)
+	return s.acknowledgeLocked(l, due)
 }
 
-// acknowledge sends the SENDME that is due on l, and those that were delayed
+// acknowledgeLocked sends the SENDME that is due on l, and those that were delayed
 // before, unless l is far ahead. The caller holds rmu.
-func (s *ConfluxSet) acknowledge(l *leg, due *cell.Sendme) error {
+func (s *ConfluxSet) acknowledgeLocked(l *leg, due *cell.Sendme) error {
 	if due != nil && (len(l.owed) > 0 || s.waiting > holdEarly && l.recv > s.delivered) {
 		// The tag belongs to the layer, and changes with the next cell.
 		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
@@ -78,28 +78,28 @@ func (s *ConfluxSet) acknowledge(l *leg, due *cell.Sendme) error {
 	return nil
 }
 
-// order is receive without SENDMEs.
-func (s *ConfluxSet) order(l *leg, h *Hop, m cell.RelayMsg) error {
+// orderLocked is receive without SENDMEs.
+func (s *ConfluxSet) orderLocked(l *leg, h *Hop, m cell.RelayMsg) error {
 	l.recv++
 	if l.recv != s.delivered+1 {
-		if l.recv <= s.delivered || s.twice(l.recv) {
+		if l.recv <= s.delivered || s.cameTwiceLocked(l.recv) {
 			return fault.New(fault.Protocol, "conflux: message %d came twice", l.recv)
 		}
-		if s.fewer && s.stuck(s.legs) {
+		if s.fewer && s.stuckLocked(s.legs) {
 			h.c.Close(cell.DestroyNone, errLost)
 			return nil
 		}
 		if s.waiting >= maxEarly {
 			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", s.waiting)
 		}
-		s.keep(l, m)
+		s.keepLocked(l, m)
 		return nil
 	}
 	first := s.legs[0].hop
 	err := first.toStream(h, m)
 	s.delivered++
 	for err == nil && s.waiting > 0 {
-		e := s.next()
+		e := s.nextEarlyLocked()
 		if e == nil {
 			break
 		}

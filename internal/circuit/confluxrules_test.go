@@ -303,7 +303,7 @@ func TestSwitchFails(t *testing.T) {
 		to.hop.c.closed, to.hop.c.cause = true, errors.New("test")
 		to.hop.c.mu.Unlock()
 		p.set.mu.Lock()
-		p.set.turn()
+		p.set.takeTurnLocked()
 		cur, sent := p.set.cur, to.sent
 		p.set.mu.Unlock()
 		if cur != from || sent != 0 {

@@ -72,7 +72,7 @@ func (h *Hop) linkable() error {
 		why = "of a set"
 	case h.opened:
 		why = "that has opened a stream or asked for a name"
-	case c.extended():
+	case c.leadsOn():
 		why = "that was extended"
 	case c.server.hs != hsNone:
 		why = "that serves an onion service"
@@ -107,7 +107,7 @@ func confluxLinkedAck(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
 	h.linkedAt = time.Time{}
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if l := set.legOf(h); l != nil {
+	if l := set.legOfLocked(h); l != nil {
 		l.rtt = rtt
 	}
 	return nil

@@ -62,7 +62,7 @@ func TestCosts(t *testing.T) {
 			l, h := &leg{recv: 1, hop: &Hop{c: new(Circuit)}}, &Hop{c: new(Circuit)}
 			s.legs = []*leg{l}
 			for range n {
-				if err := s.order(l, h, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: make([]byte, cell.PayloadLen-20)}); err != nil {
+				if err := s.orderLocked(l, h, cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: make([]byte, cell.PayloadLen-20)}); err != nil {
 					panic(err)
 				}
 			}

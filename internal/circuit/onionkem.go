@@ -56,9 +56,9 @@ func (h *Hop) keptOnly() {
 	h.c.Account().Release(onionKEMCost)
 }
 
-// sendCiphertext sends a client's ciphertext. The cell after it uses the new keys, and
+// sendCiphertextLocked sends a client's ciphertext. The cell after it uses the new keys, and
 // so does what comes after the confirmation. The caller holds the circuit's mu.
-func (h *Hop) sendCiphertext(hs handshake.KeyStream, kem *handshake.HSKEMClient) error {
+func (h *Hop) sendCiphertextLocked(hs handshake.KeyStream, kem *handshake.HSKEMClient) error {
 	began := h.Now()
 	ct, confirm, ks, err := kem.Finish(hs)
 	if err != nil {

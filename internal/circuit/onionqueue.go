@@ -85,14 +85,14 @@ func (q *onionQueue) push(from *channel.Channel, j onionJob, delay time.Duration
 		d := worst.jobs[last]
 		worst.jobs[last] = onionJob{}
 		worst.jobs = worst.jobs[:last]
-		q.took(worst)
+		q.tookLocked(worst)
 		dropped = &d
 	}
 	l := q.lists[from]
 	if l == nil {
 		l = &onionList{of: from}
 		q.lists[from] = l
-		q.join(l)
+		q.joinLocked(l)
 	}
 	l.jobs = append(l.jobs, j)
 	q.waiting++
@@ -115,7 +115,7 @@ func (q *onionQueue) pop() (onionJob, bool) {
 	j := l.jobs[0]
 	l.jobs[0] = onionJob{}
 	l.jobs = l.jobs[1:]
-	q.took(l)
+	q.tookLocked(l)
 	return j, true
 }
 
@@ -126,8 +126,8 @@ func (q *onionQueue) close() {
 	q.wake.Broadcast()
 }
 
-// join puts a list into the ring, last in turn. The caller holds mu.
-func (q *onionQueue) join(l *onionList) {
+// joinLocked puts a list into the ring, last in turn. The caller holds mu.
+func (q *onionQueue) joinLocked(l *onionList) {
 	if q.turn == nil {
 		l.prev, l.next = l, l
 		q.turn = l
@@ -137,8 +137,8 @@ func (q *onionQueue) join(l *onionList) {
 	l.prev.next, l.next.prev = l, l
 }
 
-// took accounts for a job that was taken from l. The caller holds mu.
-func (q *onionQueue) took(l *onionList) {
+// tookLocked accounts for a job that was taken from l. The caller holds mu.
+func (q *onionQueue) tookLocked(l *onionList) {
 	q.waiting--
 	if len(l.jobs) > 0 {
 		return

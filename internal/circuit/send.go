@@ -25,8 +25,8 @@ func NewWaiter() *Waiter {
 	return w
 }
 
-// Waits reports whether Wait was called. If it was not, tokens are lost.
-func (w *Waiter) Waits() bool { return w.c.Load() != nil }
+// IsWaiting reports whether Wait was called. If it was not, tokens are lost.
+func (w *Waiter) IsWaiting() bool { return w.c.Load() != nil }
 
 // Wait returns a channel that gets a token when a new attempt can succeed. After the
 // first call the caller must try once more before it receives.

@@ -72,7 +72,7 @@ func (s *Server) Dialling() (n int) {
 func (o *extendOrigins) enter(link *channel.Channel, addr netip.Prefix, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sweep(now)
+	o.sweepLocked(now)
 	if o.links[link] >= maxDialsLink {
 		return false
 	}
@@ -115,9 +115,9 @@ func (o *extendOrigins) leave(link *channel.Channel, addr netip.Prefix, now time
 	}
 }
 
-// sweep forgets addresses whose failures are old, a few at each call: more than
+// sweepLocked forgets addresses whose failures are old, a few at each call: more than
 // can have come since the last.
-func (o *extendOrigins) sweep(now time.Time) {
+func (o *extendOrigins) sweepLocked(now time.Time) {
 	n := 0
 	for addr, a := range o.addrs {
 		if a.forget(now); a.idle() {

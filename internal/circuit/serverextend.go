@@ -88,14 +88,14 @@ func extendBy(h *Hop, form *cell.Form, body []byte) error {
 // one on a circuit that is an introduction or rendezvous point, or a leg of a conflux
 // set, which ends here.
 func (h *Hop) extendable() error {
-	if h.c.extended() || h.c.server.hs != hsNone || h.set.Load() != nil {
+	if h.c.leadsOn() || h.c.server.hs != hsNone || h.set.Load() != nil {
 		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already, of a conflux set, or that serves an onion service")
 	}
 	return nil
 }
 
-// extended reports whether the client has asked for a hop beyond this relay.
-func (c *Circuit) extended() bool { return c.server.cut != nil || c.partner.Load() != nil }
+// leadsOn reports whether the client has asked for a hop beyond this relay.
+func (c *Circuit) leadsOn() bool { return c.server.cut != nil || c.partner.Load() != nil }
 
 // extendCost is what an extension counts on its circuit's account, in bytes: a
 // goroutine, two timers, and the longest onionskin.

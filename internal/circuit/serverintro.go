@@ -73,7 +73,7 @@ func (c *Circuit) becomes(role hsRole) {
 // ordinary refuses messages of onion services on circuits that do something else: C
 // tor wants such circuits to end here and to have no other role.
 func (h *Hop) ordinary(cmd cell.RelayCommand) error {
-	if h.c.extended() || h.c.server.hs != hsNone || h.set.Load() != nil {
+	if h.c.leadsOn() || h.c.server.hs != hsNone || h.set.Load() != nil {
 		return fault.New(fault.Protocol, "%v on a circuit that is extended, of a conflux set, or serves an onion service", cmd)
 	}
 	return nil
@@ -136,9 +136,9 @@ func (p *introPoint) ask(exts []cell.Ext) {
 	p.limit = pace.Limit{Rate: float64(d.RatePerSec), Burst: float64(d.BurstPerSec)}
 }
 
-// allow reports whether the service may get one more introduction. The caller holds
+// allowLocked reports whether the service may get one more introduction. The caller holds
 // hsPoints.mu.
-func (p *introPoint) allow(now time.Time, params HSParams) bool {
+func (p *introPoint) allowLocked(now time.Time, params HSParams) bool {
 	limited, limit := params.IntroDefense, params.Intro
 	if p.own {
 		limited, limit = p.limited, p.limit
@@ -221,7 +221,7 @@ func (p *hsPoints) service(key [32]byte, now time.Time, params HSParams) *Hop {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	point := p.intro[key]
-	if point == nil || !point.allow(now, params) {
+	if point == nil || !point.allowLocked(now, params) {
 		return nil
 	}
 	return point.h

@@ -67,7 +67,7 @@ func (c *Circuit) AddVirtualHop(v VirtualHop) (*Hop, error) {
 		return nil, fault.New(fault.Closed, "virtual hop: the circuit is closed: %w", c.cause)
 	}
 	if v.KEM != nil {
-		if err := h.sendCiphertext(v.Keys, v.KEM); err != nil {
+		if err := h.sendCiphertextLocked(v.Keys, v.KEM); err != nil {
 			return nil, err
 		}
 	}

@@ -88,7 +88,7 @@ func (c *Client) dirProgress(p dirclient.Progress) {
 
 // bootProgress never goes back.
 func (c *Client) bootProgress(percent int, stage string) {
-	c.booted(func(b *Bootstrap) bool {
+	c.changeBoot(func(b *Bootstrap) bool {
 		if percent < b.Percent {
 			return false
 		}
@@ -99,7 +99,7 @@ func (c *Client) bootProgress(percent int, stage string) {
 
 // problem notes why it does not come further.
 func (c *Client) problem(err error) {
-	c.booted(func(b *Bootstrap) bool {
+	c.changeBoot(func(b *Bootstrap) bool {
 		if !b.Ready {
 			b.Problem = err.Error()
 		}
@@ -107,9 +107,9 @@ func (c *Client) problem(err error) {
 	})
 }
 
-// booted has change change how far the client has come; when it says that it did,
+// changeBoot has change change how far the client has come; when it says that it did,
 // the hook hears of it, in the order of the changes.
-func (c *Client) booted(change func(*Bootstrap) bool) {
+func (c *Client) changeBoot(change func(*Bootstrap) bool) {
 	c.told.after(func() bool { return c.boot.change(change) }, c.Bootstrap, c.tell)
 }
 

@@ -198,7 +198,7 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 		}
 		s, err := c.openOnion(ctx, lease, req)
 		if err == nil {
-			circuits.Rested()
+			circuits.EndRest()
 			return &Conn{Stream: s, c: c, lease: lease, id: id, circ: lease.Circuit().ID()}, nil
 		}
 		again := n < onionTries && mayReopen(err, lease.Circuit().Engine().Err() != nil)

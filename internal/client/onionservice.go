@@ -132,7 +132,7 @@ func (s serviceNetwork) To(ctx context.Context, t linkspec.Target, specs []links
 // Met implements hsservice.Network.
 func (s serviceNetwork) Met() {
 	if p := s.c.pool.Load(); p != nil {
-		p.Rested()
+		p.EndRest()
 	}
 }
 

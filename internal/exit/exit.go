@@ -136,8 +136,8 @@ func (e *Exit) Drain() { e.draining.Store(true) }
 // Rest refuses new streams, as Drain does, until it is called with false.
 func (e *Exit) Rest(on bool) { e.resting.Store(on) }
 
-// refusing reports whether the exit takes no new streams.
-func (e *Exit) refusing() bool { return e.draining.Load() || e.resting.Load() }
+// takesNoStreams reports whether the exit takes no new streams.
+func (e *Exit) takesNoStreams() bool { return e.draining.Load() || e.resting.Load() }
 
 // SetStreamLimit changes the limit; nil removes it.
 func (e *Exit) SetStreamLimit(l *StreamLimit) { e.limit.Store(l) }
@@ -155,7 +155,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 			return e.refuse(h, m.Stream, cell.EndTorProtocol)
 		}
 	}
-	if e.refusing() {
+	if e.takesNoStreams() {
 		return e.refuse(h, m.Stream, cell.EndHibernating)
 	}
 	over, destroy := e.take(h, m.Cmd)

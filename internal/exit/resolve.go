@@ -29,7 +29,7 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	id := m.Stream
-	if e.refusing() || !e.hold(h) {
+	if e.takesNoStreams() || !e.hold(h) {
 		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
@@ -48,7 +48,7 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 		acct := h.Circuit().Account()
 		acct.Reserve(resolveCost)
 		defer acct.Release(resolveCost)
-		client.answer(e, e.resolved(ctx, h, c, q.Name))
+		client.answer(e, e.lookUpName(ctx, h, c, q.Name))
 	})
 	return nil
 }
@@ -122,8 +122,8 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 // that the operator's name server knows only if streams may go there.
 func (c *rules) tells(a netip.Addr) bool { return c.Private || netaddr.Public(a) }
 
-// resolved looks a name up, or an address if name is a reverse name.
-func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
+// lookUpName looks a name up, or an address if name is a reverse name.
+func (e *Exit) lookUpName(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return cell.Resolved{answerOf(netaddr.Plain(addr))}
 	}

@@ -48,8 +48,8 @@ func (u *Use) Extended() {
 	}
 	u.bias.attempted = true
 	u.g.bias.CircAttempts++
-	u.m.judgeCircs(u.g)
-	u.m.touch()
+	u.m.judgeCircuitsLocked(u.g)
+	u.m.touchLocked()
 }
 
 // TimedOut reports that the circuit passed its close timeout while it was
@@ -62,7 +62,7 @@ func (u *Use) TimedOut() {
 	}
 	u.bias.timedOut = true
 	u.g.bias.Timeouts++
-	u.m.touch()
+	u.m.touchLocked()
 }
 
 // built counts a completed circuit. The manager is locked.
@@ -82,8 +82,8 @@ func (u *Use) StreamTried() {
 	}
 	u.bias.tried = true
 	u.g.bias.UseAttempts++
-	u.m.judgeUses(u.g)
-	u.m.touch()
+	u.m.judgeUsesLocked(u.g)
+	u.m.touchLocked()
 }
 
 // StreamAnswered reports that the last hop answered as expected: CONNECTED,
@@ -121,12 +121,12 @@ func (u *Use) biasClosed(byUs bool) {
 	default:
 		b.Collapsed++
 	}
-	u.m.touch()
+	u.m.touchLocked()
 }
 
-// open counts the circuits through g that are not closed: built ones, ones
+// openUsesLocked counts the circuits through g that are not closed: built ones, ones
 // being built, and ones with a stream.
-func (m *Manager) open(g *sampled) (built, building, used float64) {
+func (m *Manager) openUsesLocked(g *sampled) (built, building, used float64) {
 	for _, u := range m.uses {
 		switch {
 		case u.g != g || !u.bias.attempted:
@@ -143,10 +143,10 @@ func (m *Manager) open(g *sampled) (built, building, used float64) {
 	return built, building, used
 }
 
-// judgeCircs checks the success rate of building circuits, and scales the counts.
-func (m *Manager) judgeCircs(g *sampled) {
+// judgeCircuitsLocked checks the success rate of building circuits, and scales the counts.
+func (m *Manager) judgeCircuitsLocked(g *sampled) {
 	b, p := &g.bias, &m.p.Bias
-	built, building, _ := m.open(g)
+	built, building, _ := m.openUsesLocked(g)
 	if b.CircAttempts > p.MinCircs {
 		rate := (b.ClosedWell + built) / b.CircAttempts
 		l := fine
@@ -158,7 +158,7 @@ func (m *Manager) judgeCircs(g *sampled) {
 		case rate < p.Notice:
 			l = notice
 		}
-		m.accuse(g, l, &b.said, "circuits", rate)
+		m.accuseLocked(g, l, &b.said, "circuits", rate)
 	}
 	if b.CircAttempts > p.ScaleCircs {
 		scale(p.ScaleBy, built+building, &b.CircAttempts)
@@ -167,10 +167,10 @@ func (m *Manager) judgeCircs(g *sampled) {
 	}
 }
 
-// judgeUses checks the success rate of using circuits, and scales the counts.
-func (m *Manager) judgeUses(g *sampled) {
+// judgeUsesLocked checks the success rate of using circuits, and scales the counts.
+func (m *Manager) judgeUsesLocked(g *sampled) {
 	b, p := &g.bias, &m.p.Bias
-	_, _, used := m.open(g)
+	_, _, used := m.openUsesLocked(g)
 	if b.UseAttempts > p.MinUse {
 		rate := (b.UseSuccesses + used) / b.UseAttempts
 		l := fine
@@ -180,7 +180,7 @@ func (m *Manager) judgeUses(g *sampled) {
 		case rate < p.NoticeUse:
 			l = notice
 		}
-		m.accuse(g, l, &b.saidUse, "uses", rate)
+		m.accuseLocked(g, l, &b.saidUse, "uses", rate)
 	}
 	if b.UseAttempts > p.ScaleUse {
 		scale(p.ScaleBy, used, &b.UseAttempts)
@@ -195,9 +195,9 @@ func scale(by, open float64, counts ...*float64) {
 	}
 }
 
-// accuse logs, once per level, that a guard's rate is low. At the extreme level
+// accuseLocked logs, once per level, that a guard's rate is low. At the extreme level
 // it disables the guard if the parameters ask for that.
-func (m *Manager) accuse(g *sampled, l level, said *level, what string, rate float64) {
+func (m *Manager) accuseLocked(g *sampled, l level, said *level, what string, rate float64) {
 	if l == extreme && m.p.Bias.Drop && !g.bias.Disabled {
 		g.bias.Disabled = true
 		m.log().Warn("guard fails so many "+what+" that it is no longer used: it may be manipulating routes", "guard", g.id, "rate", rate)

@@ -9,22 +9,22 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// choose returns the guard for a circuit (guard-spec 4.6), and whether the
+// chooseLocked returns the guard for a circuit (guard-spec 4.6), and whether the
 // circuit may be used as soon as it is complete.
-func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, error) {
+func (m *Manager) chooseLocked(s *set, req *Request, now time.Time) (*sampled, state, error) {
 	for _, g := range s.sample {
 		g.considerRetry(now)
 	}
-	if err := m.missing(s, req); err != nil {
+	if err := m.missingLocked(s, req); err != nil {
 		return nil, dead, err
 	}
 	fits := func(g *sampled) bool {
 		return g.usable() && req.allows(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
 	}
-	if g := m.choosePrimary(s, req, fits); g != nil {
+	if g := m.pickPrimaryLocked(s, req, fits); g != nil {
 		return g, usableOnCompletion, nil
 	}
-	if m.expand(s, now) {
+	if m.expandLocked(s, now) {
 		s.choosePrimary(m.p.Primary)
 	}
 	for _, list := range [][]*sampled{s.confirmed, s.sample} {
@@ -51,10 +51,10 @@ func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, 
 	return nil, dead, nil
 }
 
-// choosePrimary picks among the first primary guards that fit. A guard that the path
+// pickPrimaryLocked picks among the first primary guards that fit. A guard that the path
 // forbids still counts among the first, unless no other guard is left. Otherwise a
 // peer could choose restrictions that make a client use all its guards.
-func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) *sampled {
+func (m *Manager) pickPrimaryLocked(s *set, req *Request, fits func(*sampled) bool) *sampled {
 	want := m.p.UsePrimary
 	if req.Purpose == Directory1Hop {
 		want = m.p.UsePrimaryDir
@@ -78,11 +78,11 @@ func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) 
 	return usable[m.cfg.Rand.IntN(len(usable))]
 }
 
-// missing refuses traffic while the client has no descriptor of one of the guards that
+// missingLocked refuses traffic while the client has no descriptor of one of the guards that
 // it would use. If the client used the next guards in the list, a cache that withholds
 // descriptors could choose the guard (guard-spec 4.12). A bridge sends its own
 // descriptor, so no other host can withhold it; another bridge may be used meanwhile.
-func (m *Manager) missing(s *set, req *Request) error {
+func (m *Manager) missingLocked(s *set, req *Request) error {
 	if req.Purpose == Directory1Hop {
 		return nil
 	}
@@ -94,8 +94,8 @@ func (m *Manager) missing(s *set, req *Request) error {
 	return nil
 }
 
-// none returns the error that says why no guard can be used.
-func (m *Manager) none(s *set, req *Request, now time.Time) error {
+// noneLocked returns the error that says why no guard can be used.
+func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 	var unlisted, walled, excluded, disabled, down, bare, forbidden int
 	var retry time.Time
 	for _, g := range s.sample {
@@ -157,11 +157,11 @@ func (s *set) higher(a, b *sampled) bool {
 	switch {
 	case a == b:
 		return false
-	case a.confirmed() || b.confirmed():
-		if a.confirmed() && b.confirmed() {
+	case a.isConfirmed() || b.isConfirmed():
+		if a.isConfirmed() && b.isConfirmed() {
 			return slices.Index(s.confirmed, a) < slices.Index(s.confirmed, b)
 		}
-		return a.confirmed()
+		return a.isConfirmed()
 	case (a.pending > 0) != (b.pending > 0):
 		return a.pending > 0
 	case a.pending > 0:

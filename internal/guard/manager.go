@@ -44,16 +44,16 @@ func New(cfg Config, store Store, now time.Time) (*Manager, error) {
 		return nil, err
 	}
 	if cfg.UseBridges || len(cfg.Bridges) > 0 {
-		m.cur = m.instance(setBridges)
-		m.refresh(now)
+		m.cur = m.instanceLocked(setBridges)
+		m.refreshLocked(now)
 	} else {
-		m.cur = m.instance(setDefault)
+		m.cur = m.instanceLocked(setDefault)
 	}
 	return m, nil
 }
 
-// instance returns the named set, and makes an empty one if there is none.
-func (m *Manager) instance(name string) *set {
+// instanceLocked returns the named set, and makes an empty one if there is none.
+func (m *Manager) instanceLocked(name string) *set {
 	s := m.sets[name]
 	if s == nil {
 		s = &set{name: name}
@@ -69,7 +69,7 @@ func (m *Manager) Update(dir Directory, now time.Time) {
 	defer m.mu.Unlock()
 	m.dir = dir
 	m.p = m.cfg.apply(ParamsFrom(dir.Param))
-	m.refresh(now)
+	m.refreshLocked(now)
 }
 
 // SetFilter takes a new configuration. The members of the sample do not depend on
@@ -78,7 +78,7 @@ func (m *Manager) SetFilter(f Filter, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cfg.Filter = f
-	m.refresh(now)
+	m.refreshLocked(now)
 }
 
 // SetBridges takes a new list of bridges, or new descriptors of the same ones;
@@ -87,38 +87,38 @@ func (m *Manager) SetBridges(bridges []Candidate, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cfg.Bridges = slices.Clone(bridges)
-	m.refresh(now)
+	m.refreshLocked(now)
 }
 
-// refresh recomputes all that depends on the consensus and the configuration.
-func (m *Manager) refresh(now time.Time) {
-	m.cur = m.instance(m.selectSet())
-	s, src := m.cur, m.source()
+// refreshLocked recomputes all that depends on the consensus and the configuration.
+func (m *Manager) refreshLocked(now time.Time) {
+	m.cur = m.instanceLocked(m.selectSetLocked())
+	s, src := m.cur, m.sourceLocked()
 	if src == nil {
 		return
 	}
-	if src.fixed || m.live(now) {
+	if src.fixed || m.liveLocked(now) {
 		if s.relist(src, &m.p, m.cfg.Rand, now) {
-			m.touch()
+			m.touchLocked()
 		}
 		if s.expire(&m.p, now) {
-			m.touch()
+			m.touchLocked()
 		}
 	}
 	s.refilter(&m.cfg.Filter)
-	m.expand(s, now)
+	m.expandLocked(s, now)
 	s.choosePrimary(m.p.Primary)
-	m.upgrade(now)
+	m.upgradeLocked(now)
 }
 
-// live reports whether the consensus is still reasonably live at now.
-func (m *Manager) live(now time.Time) bool {
+// liveLocked reports whether the consensus is still reasonably live at now.
+func (m *Manager) liveLocked(now time.Time) bool {
 	return now.After(m.dir.ValidAfter().Add(-reasonablyLive)) && now.Before(m.dir.ValidUntil().Add(reasonablyLive))
 }
 
-// source returns the source of the current set's candidates, or nil if there is
+// sourceLocked returns the source of the current set's candidates, or nil if there is
 // no consensus yet.
-func (m *Manager) source() *source {
+func (m *Manager) sourceLocked() *source {
 	if m.cur.name == setBridges {
 		bridges := m.cfg.Bridges
 		return &source{
@@ -139,21 +139,21 @@ func (m *Manager) source() *source {
 	return &source{all: m.dir.Guards(), lookup: m.dir.Guard}
 }
 
-func (m *Manager) expand(s *set, now time.Time) bool {
-	src := m.source()
+func (m *Manager) expandLocked(s *set, now time.Time) bool {
+	src := m.sourceLocked()
 	if src == nil || s != m.cur || !s.expand(src, &m.p, &m.cfg.Filter, m.cfg.Rand, m.cfg.Version, now) {
 		return false
 	}
-	m.touch()
+	m.touchLocked()
 	return true
 }
 
-// selectSet returns the name of the instance for the configuration (guard-spec
+// selectSetLocked returns the name of the instance for the configuration (guard-spec
 // 2). A configuration that leaves few guards has an instance of its own, so that
 // the default sample has no trace of it. The threshold to enter it is lower than
 // the one to leave it, so that a client near a threshold does not switch again
 // and again.
-func (m *Manager) selectSet() string {
+func (m *Manager) selectSetLocked() string {
 	f := &m.cfg.Filter
 	switch {
 	case m.cfg.UseBridges || len(m.cfg.Bridges) > 0:
@@ -195,18 +195,18 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.cur
-	if m.source() == nil {
+	if m.sourceLocked() == nil {
 		return nil, fault.New(fault.Directory, "no guard: there is no consensus yet")
 	}
-	g, st, err := m.choose(s, &req, now)
+	g, st, err := m.chooseLocked(s, &req, now)
 	if err == nil && g == nil {
 		// Every guard is down, so more likely our own network is. Try all of them
 		// again.
 		for _, g := range s.sample {
 			g.forgive()
 		}
-		why := m.none(s, &req, now)
-		if g, st, err = m.choose(s, &req, now); err == nil && g == nil {
+		why := m.noneLocked(s, &req, now)
+		if g, st, err = m.chooseLocked(s, &req, now); err == nil && g == nil {
 			err = why
 		}
 	}
@@ -260,8 +260,8 @@ func (m *Manager) log() *slog.Logger {
 	return m.cfg.Log
 }
 
-// touch marks the state as changed, so that it will be saved.
-func (m *Manager) touch() {
+// touchLocked marks the state as changed, so that it will be saved.
+func (m *Manager) touchLocked() {
 	m.dirty = true
 	select {
 	case m.changed <- struct{}{}:

@@ -23,7 +23,7 @@ func checkSet(t testing.TB, s *set) {
 		if g.gone {
 			t.Fatal("a removed guard is in the sample")
 		}
-		if g.confirmed() {
+		if g.isConfirmed() {
 			confirmed++
 		}
 		if g.primary != slices.Contains(s.primary, g) {
@@ -39,9 +39,9 @@ func checkSet(t testing.TB, s *set) {
 	if !inOrder(s.confirmed) || !inOrder(s.primary) {
 		t.Fatal("the confirmed or the primary guards are not in sample order")
 	}
-	unused := slices.ContainsFunc(s.primary, func(g *sampled) bool { return !g.confirmed() })
+	unused := slices.ContainsFunc(s.primary, func(g *sampled) bool { return !g.isConfirmed() })
 	for _, g := range s.confirmed {
-		if !g.confirmed() || !slices.Contains(s.sample, g) {
+		if !g.isConfirmed() || !slices.Contains(s.sample, g) {
 			t.Fatal("the confirmed list holds a guard that is not confirmed, or not sampled")
 		}
 		if unused && g.filtered && !g.primary {

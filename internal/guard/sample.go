@@ -32,8 +32,8 @@ type sampled struct {
 	gone         bool      // no longer in the sample
 }
 
-func (g *sampled) confirmed() bool { return !g.confirmedAt.IsZero() }
-func (g *sampled) usable() bool    { return g.filtered && g.reach != no }
+func (g *sampled) isConfirmed() bool { return !g.confirmedAt.IsZero() }
+func (g *sampled) usable() bool      { return g.filtered && g.reach != no }
 
 // set is one instance of the guard state (guard-spec 2).
 type set struct {
@@ -113,7 +113,7 @@ func (s *set) expire(p *Params, now time.Time) (changed bool) {
 	for _, g := range s.sample {
 		old := func(t time.Time, d time.Duration) bool { return t.Before(now.Add(-d)) }
 		over := old(g.addedAt, p.Lifetime)
-		if g.confirmed() {
+		if g.isConfirmed() {
 			over = old(g.confirmedAt, p.ConfirmedLifetime)
 		}
 		if over || !g.listed && old(g.unlistedSince, p.RemoveUnlisted) {
@@ -237,11 +237,11 @@ func (s *set) choosePrimary(n int) {
 
 // confirm adds a guard to the confirmed list, once.
 func (s *set) confirm(g *sampled, p *Params, rnd *rand.Rand, now time.Time) (changed bool) {
-	if g.confirmed() {
+	if g.isConfirmed() {
 		return false
 	}
 	g.confirmedAt = inPast(rnd, now, p.Lifetime/10)
-	s.confirmed = s.members((*sampled).confirmed)
+	s.confirmed = s.members((*sampled).isConfirmed)
 	s.choosePrimary(p.Primary)
 	return true
 }

@@ -149,16 +149,16 @@ func decodeSet(name string, list []savedGuard, now time.Time) (*set, error) {
 		s.sample = append(s.sample, g)
 		if n := list[i].Confirmed; n != 0 {
 			confirmed[n] = g
-		} else if g.confirmed() {
+		} else if g.isConfirmed() {
 			return nil, corrupt("member %d is confirmed but has no position in the confirmed list", i+1)
 		}
 	}
 	for n := 1; n <= len(confirmed); n++ {
-		if g := confirmed[n]; g == nil || !g.confirmed() {
+		if g := confirmed[n]; g == nil || !g.isConfirmed() {
 			return nil, corrupt("position %d of the confirmed list is empty", n)
 		}
 	}
-	if s.confirmed = s.members((*sampled).confirmed); len(s.confirmed) != len(confirmed) {
+	if s.confirmed = s.members((*sampled).isConfirmed); len(s.confirmed) != len(confirmed) {
 		return nil, corrupt("two members have the same position in the confirmed list")
 	}
 	return s, nil
@@ -193,7 +193,7 @@ func decodeGuard(sg *savedGuard, now time.Time) (*sampled, error) {
 	if sg.ConfirmedAt != nil {
 		g.confirmedAt = past(*sg.ConfirmedAt, now)
 	}
-	if g.listed != g.unlistedSince.IsZero() || g.confirmed() != (sg.Confirmed > 0) {
+	if g.listed != g.unlistedSince.IsZero() || g.isConfirmed() != (sg.Confirmed > 0) {
 		return nil, corrupt("its dates contradict its state")
 	}
 	g.cur = Candidate{ID: g.id, Nickname: g.nickname}

@@ -119,7 +119,7 @@ func (u *Use) Succeeded(now time.Time) Decision {
 	g.reach, g.failingSince = yes, time.Time{}
 	g.verdicts++
 	if u.set.confirm(g, &m.p, m.cfg.Rand, now) {
-		m.touch()
+		m.touchLocked()
 	}
 	// Confirmation may have made the guard primary.
 	if !exploratory || g.primary {
@@ -134,7 +134,7 @@ func (u *Use) Succeeded(now time.Time) Decision {
 			}
 		}
 	}
-	m.upgrade(now)
+	m.upgradeLocked(now)
 	return u.state.decision()
 }
 
@@ -152,14 +152,14 @@ func (u *Use) Failed(now time.Time, how Failure) {
 	if how == Unreachable && u.seen == g.verdicts {
 		g.verdicts++
 		if g.reach != no {
-			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.confirmed())
+			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.isConfirmed())
 		}
 		g.reach = no
 		if g.failingSince.IsZero() {
 			g.failingSince = now.Round(0)
 		}
 	}
-	m.upgrade(now)
+	m.upgradeLocked(now)
 }
 
 // Cancelled reports that the circuit was given up for a reason that says
@@ -168,7 +168,7 @@ func (u *Use) Cancelled(now time.Time) {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
 	u.to(dead, now)
-	u.m.upgrade(now)
+	u.m.upgradeLocked(now)
 }
 
 // Closed reports the end of a circuit that was complete. byUs is true if this
@@ -182,7 +182,7 @@ func (u *Use) Closed(now time.Time, byUs bool) {
 	}
 	u.biasClosed(byUs)
 	u.to(dead, now)
-	m.upgrade(now)
+	m.upgradeLocked(now)
 }
 
 // to changes the state; the manager forgets a dead use.
@@ -203,19 +203,19 @@ func (u *Use) to(s state, now time.Time) {
 	}
 }
 
-// upgrade lets circuits be used that waited long enough for better guards
+// upgradeLocked lets circuits be used that waited long enough for better guards
 // (guard-spec 4.9).
-func (m *Manager) upgrade(now time.Time) {
+func (m *Manager) upgradeLocked(now time.Time) {
 	for _, u := range slices.Clone(m.uses) {
-		if u.state == waiting && (u.g.primary || u.set.primaryDown(&u.req, now)) && !m.blocked(u, now) {
+		if u.state == waiting && (u.g.primary || u.set.primaryDown(&u.req, now)) && !m.blockedLocked(u, now) {
 			u.to(complete, now)
 		}
 	}
 }
 
-// blocked reports whether a circuit with a better guard exists that could serve
+// blockedLocked reports whether a circuit with a better guard exists that could serve
 // the same path. A circuit whose guard was found down since does not count.
-func (m *Manager) blocked(u *Use, now time.Time) bool {
+func (m *Manager) blockedLocked(u *Use, now time.Time) bool {
 	for _, o := range m.uses {
 		if o.set != u.set || o.g.reach == no || !u.set.higher(o.g, u.g) || !u.req.allows(o.g) {
 			continue
@@ -244,7 +244,7 @@ func (m *Manager) Tick(now time.Time) (next time.Time) {
 			u.to(dead, now)
 		}
 	}
-	m.upgrade(now)
+	m.upgradeLocked(now)
 	anyWaiting := false
 	at := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {

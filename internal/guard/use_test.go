@@ -405,7 +405,7 @@ func TestLateReportsDoNothing(t *testing.T) {
 	u := pick(t, m, epoch)
 	u.Cancelled(epoch)
 	u.Failed(epoch, Unreachable)
-	if u.g.reach != maybe || u.Succeeded(epoch) != Discard || u.g.confirmed() {
+	if u.g.reach != maybe || u.Succeeded(epoch) != Discard || u.g.isConfirmed() {
 		t.Fatal("a cancelled circuit said something about its guard")
 	}
 	u.Closed(epoch, true)

@@ -119,8 +119,8 @@ func (h *history) noteWait(p *netdoc.HSIntroPoint, came bool, took time.Duration
 	}
 }
 
-// missed returns how often the service did not come lately.
-func (h *history) missed() int {
+// recentMisses returns how often the service did not come lately.
+func (h *history) recentMisses() int {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	if time.Since(h.missAt) < forgive {

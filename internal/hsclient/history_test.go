@@ -66,8 +66,8 @@ func TestAttemptOutlivesIdentity(t *testing.T) {
 	old.note(p, func(s *pointState) { s.refused = true })
 	old.noteMissed(3)
 	next := c.history(s.id)
-	if points, _ := next.usable(desc); len(points) != 1 || next.missed() != 0 {
-		t.Errorf("%d points can be used, and %d introductions were lost", len(points), next.missed())
+	if points, _ := next.usable(desc); len(points) != 1 || next.recentMisses() != 0 {
+		t.Errorf("%d points can be used, and %d introductions were lost", len(points), next.recentMisses())
 	}
 	c.keep(desc, next.epoch)
 	if _, err := c.descriptor(t.Context(), old, nil); !errors.Is(err, ErrNoDescriptor) || len(f.to) == 0 {

@@ -179,7 +179,7 @@ func (c *Client) Close() {
 	}
 	c.wg.Wait()
 	c.room.Close() // after the last that opens an account below it
-	c.endLingering()
+	c.endAllLingerers()
 }
 
 func (c *Client) close() map[connKey]*connection {

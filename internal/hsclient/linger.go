@@ -30,16 +30,16 @@ func (c *Client) leaveIntro(circ OwnedCircuit) {
 	}
 	l := &lingerer{circ: circ}
 	if old := c.addLingerer(l, c.cfg.Idle()); old != nil {
-		c.endLingerer(old)
+		c.endOneLingerer(old)
 	}
-	circ.Engine().OnClose(func(error) { c.endLingerer(l) })
+	circ.Engine().OnClose(func(error) { c.endOneLingerer(l) })
 }
 
 // addLingerer returns the one that must go.
 func (c *Client) addLingerer(l *lingerer, stays time.Duration) (old *lingerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.timer = time.AfterFunc(stays, panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) }))
+	l.timer = time.AfterFunc(stays, panics.Contain(c.cfg.Log, nil, func() { c.endOneLingerer(l) }))
 	if len(c.lingering) >= maxLingering {
 		old = c.lingering[0]
 	}
@@ -47,7 +47,7 @@ func (c *Client) addLingerer(l *lingerer, stays time.Duration) (old *lingerer) {
 	return old
 }
 
-func (c *Client) endLingerer(l *lingerer) {
+func (c *Client) endOneLingerer(l *lingerer) {
 	c.forgetLingerer(l)
 	l.circ.Close()
 }
@@ -59,14 +59,14 @@ func (c *Client) forgetLingerer(l *lingerer) {
 	c.lingering = slices.DeleteFunc(c.lingering, func(o *lingerer) bool { return o == l })
 }
 
-// endLingering closes all of them.
-func (c *Client) endLingering() {
+// endAllLingerers closes all of them.
+func (c *Client) endAllLingerers() {
 	for {
 		l := c.oldestLingerer()
 		if l == nil {
 			return
 		}
-		c.endLingerer(l)
+		c.endOneLingerer(l)
 	}
 }
 

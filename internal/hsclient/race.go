@@ -64,7 +64,7 @@ func newRace(h *history, points []*netdoc.HSIntroPoint, puzzle *puzzle) *race {
 	if puzzle == nil {
 		r.proved()
 	} else {
-		r.missed = h.missed()
+		r.missed = h.recentMisses()
 	}
 	return r
 }
@@ -96,10 +96,10 @@ func (r *race) outbid() {
 	if r.puzzle == nil {
 		return
 	}
-	r.history.noteMissed(r.miss())
+	r.history.noteMissed(r.noteMiss())
 }
 
-func (r *race) miss() int {
+func (r *race) noteMiss() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.missed++

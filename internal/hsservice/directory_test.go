@@ -74,11 +74,11 @@ func TestExcludedDirectories(t *testing.T) {
 			t.Errorf("%d of %d", len(allowed), len(dirs))
 		}
 		s.mu.Lock()
-		if err := s.make(x, points(t), [32]byte{1}, time.Now()); err != nil {
+		if err := s.makeLocked(x, points(t), [32]byte{1}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		x.left = dirs // as they were before the user excluded some
-		s.publish(d, x)
+		s.publishLocked(d, x)
 		s.mu.Unlock()
 		synctest.Wait()
 		s.mu.Lock()

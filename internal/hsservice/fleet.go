@@ -53,8 +53,8 @@ func (s *Service) roster(x *descriptor, own []netdoc.HSIntroPoint, now time.Time
 	return x.view.Roster(mine, x.pointRoom(), now)
 }
 
-// saw compares a descriptor from a directory with what this host wants to be there.
-func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner, now time.Time) {
+// sawLocked compares a descriptor from a directory with what this host wants to be there.
+func (s *Service) sawLocked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner, now time.Time) {
 	ours := x.doc != nil && x.doc.Revision == got.Revision && x.doc.Signing == got.Signing
 	if ours && x.revision == got.Revision {
 		x.view.Alone()
@@ -63,7 +63,7 @@ func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInne
 	if got.Revision < x.revision {
 		return // a directory that has missed the last one
 	}
-	others, mine, known := s.entries(x, got, in)
+	others, mine, known := s.entriesLocked(x, got, in)
 	if got.Revision == x.revision {
 		if x.doc == nil || x.doc.Revision != got.Revision {
 			return // it was seen before
@@ -80,7 +80,7 @@ func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInne
 	if known { // else a program that knows nothing of fleets has overwritten it
 		x.view.Others = others
 	}
-	own := s.introPoints(now)
+	own := s.introPointsLocked(now)
 	hosts := s.roster(x, own, now)
 	want, pow := hsfleet.PointsOf(hosts), s.work.offer(in.PoW, hsfleet.EffortOf(hosts), now)
 	// A host may have been told to ask for no proofs of work. This one does not correct it
@@ -101,10 +101,10 @@ func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInne
 	}
 }
 
-// entries returns the entries of the other hosts in a descriptor, and ours if it has one;
+// entriesLocked returns the entries of the other hosts in a descriptor, and ours if it has one;
 // ok is false if there are none to read. Points that no entry has are of a program that
 // knows nothing of fleets: they are not repeated, for nobody could say how long.
-func (s *Service) entries(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner) (others []hsfleet.Entry, mine *hsfleet.Entry, ok bool) {
+func (s *Service) entriesLocked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner) (others []hsfleet.Entry, mine *hsfleet.Entry, ok bool) {
 	if in.Fleet == nil {
 		return nil, nil, false
 	}
@@ -158,9 +158,9 @@ func (s *Service) Withdraw(ctx context.Context) error {
 // leaving reports whether this host leaves its fleet.
 func (s *Service) leaving() bool { return s.fleet != nil && !s.fleet.leaving.IsZero() }
 
-// left notes that nothing is to do. If this host leaves, and has looked at every
+// noteLeftLocked notes that nothing is to do. If this host leaves, and has looked at every
 // descriptor since, none names its points any more.
-func (s *Service) left() {
+func (s *Service) noteLeftLocked() {
 	f := s.fleet
 	if f.leaving.IsZero() || slices.ContainsFunc(s.descs, func(x *descriptor) bool { return x.view.Looked.Before(f.leaving) }) {
 		return

@@ -27,17 +27,17 @@ func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 	known := x.revision
 	dirs := s.allowed(x.period.fetchDirectories(d, x.keys.Blinded.Public()))
 	s.wg.Go(func() {
-		defer panics.Recover(s.log, func(err error) { s.looked(x, nil, nil, err) })
+		defer panics.Recover(s.log, func(err error) { s.noteLook(x, nil, nil, err) })
 		got, _, err := s.newest(dirs, x.keys.Blinded.Public(), known)
 		if got == nil {
-			s.looked(x, nil, nil, err)
+			s.noteLook(x, nil, nil, err)
 			return
 		}
 		in, err := got.Open(x.keys.Subcredential, s.fleet.Client)
 		if err == nil {
 			s.found(x, in)
 		}
-		s.looked(x, got, in, err)
+		s.noteLook(x, got, in, err)
 	})
 }
 
@@ -58,8 +58,8 @@ func (s *Service) found(x *descriptor, in *netdoc.HSInner) {
 	}
 }
 
-// looked notes what came of a look.
-func (s *Service) looked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner, err error) {
+// noteLook notes what came of a look.
+func (s *Service) noteLook(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,12 +72,12 @@ func (s *Service) looked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSI
 		s.problem = err
 	}
 	if in != nil {
-		s.saw(x, got, in, now)
+		s.sawLocked(x, got, in, now)
 	}
 }
 
-// refused notes the descriptor for which a directory refused ours.
-func (s *Service) refused(x *descriptor, old *netdoc.HSDescriptor) {
+// noteRefusal notes the descriptor for which a directory refused ours.
+func (s *Service) noteRefusal(x *descriptor, old *netdoc.HSDescriptor) {
 	now := time.Now()
 	in, err := old.Open(x.keys.Subcredential, s.fleet.Client)
 	s.mu.Lock()
@@ -87,5 +87,5 @@ func (s *Service) refused(x *descriptor, old *netdoc.HSDescriptor) {
 		x.floor = max(x.floor, old.Revision)
 		return
 	}
-	s.saw(x, old, in, now)
+	s.sawLocked(x, old, in, now)
 }

@@ -48,8 +48,8 @@ func (f *frontend) offer() string {
 	return f.Offer()
 }
 
-// tendBackends looks at the backends' descriptors if it is time to.
-func (s *Service) tendBackends(d *netdir.Directory, now time.Time) (wait time.Duration) {
+// tendBackendsLocked looks at the backends' descriptors if it is time to.
+func (s *Service) tendBackendsLocked(d *netdir.Directory, now time.Time) (wait time.Duration) {
 	b := s.frontend
 	if b.busy {
 		return longest
@@ -63,7 +63,7 @@ func (s *Service) tendBackends(d *netdir.Directory, now time.Time) (wait time.Du
 	}
 	b.busy, b.next = true, now.Add(every+time.Duration(random(int64(every/4))))
 	s.wg.Go(func() {
-		defer panics.Recover(s.log, func(error) { s.asked() })
+		defer panics.Recover(s.log, func(error) { s.noteBackendAsked() })
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, maxUploads)
 		for _, e := range b.Backends {
@@ -75,13 +75,13 @@ func (s *Service) tendBackends(d *netdir.Directory, now time.Time) (wait time.Du
 			})
 		}
 		wg.Wait()
-		s.asked()
+		s.noteBackendAsked()
 	})
 	return longest
 }
 
-// asked ends a round.
-func (s *Service) asked() {
+// noteBackendAsked ends a round.
+func (s *Service) noteBackendAsked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frontend.busy = false

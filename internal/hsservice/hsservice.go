@@ -338,15 +338,15 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	s.extra = int(s.param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
 	var wait time.Duration
 	if s.frontend != nil {
-		wait = s.tendBackends(d, now)
+		wait = s.tendBackendsLocked(d, now)
 	} else {
-		s.tendOutdated(d)
+		s.tendOutdatedLocked(d)
 		wait = s.tendPointsLocked(now)
 	}
-	wait = min(wait, s.work.tend(now), s.tendDescriptors(d, now))
+	wait = min(wait, s.work.tend(now), s.tendAllDescriptorsLocked(d, now))
 	s.closeUnusedLocked(now)
 	s.cookies.forget(now)
-	s.warnDropped(now)
+	s.warnDroppedLocked(now)
 	s.kems.forget(now)
 	return max(wait, 10*time.Millisecond)
 }

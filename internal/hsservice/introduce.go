@@ -139,7 +139,7 @@ func (s *Service) secrets(p *point) (subcreds [][32]byte, blinded []ident.Ed2551
 	if p.introsLeft <= -maxIntros {
 		return nil, nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
 	}
-	return s.openers(), s.blinded, nil
+	return s.introSecretsLocked(), s.blinded, nil
 }
 
 // isNew refuses an introduction that was there before.

@@ -104,7 +104,7 @@ func TestMakeKEM(t *testing.T) {
 	s, x := made(t)
 	ids := map[[cell.OnionKEMIDLen]byte]bool{}
 	for range 3 {
-		if err := s.make(x, nil, [32]byte{}, time.Now()); err != nil {
+		if err := s.makeLocked(x, nil, [32]byte{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		inner, err := x.doc.Open(x.keys.Subcredential, nil)
@@ -117,7 +117,7 @@ func TestMakeKEM(t *testing.T) {
 		t.Error("two descriptors have the same key")
 	}
 	s.cfg.PQ = circuit.PQOff
-	if err := s.make(x, nil, [32]byte{}, time.Now()); err != nil {
+	if err := s.makeLocked(x, nil, [32]byte{}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if inner, err := x.doc.Open(x.keys.Subcredential, nil); err != nil || inner.KEM != nil || x.kem != nil {

@@ -51,13 +51,13 @@ func TestLongDescriptor(t *testing.T) {
 	for len(all) < 25 {
 		all = append(all, all[0])
 	}
-	if err := s.make(x, all, [32]byte{1}, time.Now()); err != nil || len(x.doc.Text) > netdoc.MaxHSDescriptor {
+	if err := s.makeLocked(x, all, [32]byte{1}, time.Now()); err != nil || len(x.doc.Text) > netdoc.MaxHSDescriptor {
 		t.Errorf("%v", err)
 	}
 	for range 256 {
 		x.keys.Clients = append(x.keys.Clients, x.keys.Clients[0])
 	}
-	if err := s.make(x, all, [32]byte{1}, time.Now()); err == nil || !strings.Contains(err.Error(), "50000 bytes that directories take") {
+	if err := s.makeLocked(x, all, [32]byte{1}, time.Now()); err == nil || !strings.Contains(err.Error(), "50000 bytes that directories take") {
 		t.Errorf("%v", err)
 	}
 }

@@ -54,7 +54,7 @@ func TestReloadClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
-		if err := s.setPeriods([2]period{{Period: somePeriod()}, {Period: somePeriod().Next()}}); err != nil {
+		if err := s.setPeriodsLocked([2]period{{Period: somePeriod()}, {Period: somePeriod().Next()}}); err != nil {
 			t.Fatal(err)
 		}
 		old := up(t, s, 1, now)

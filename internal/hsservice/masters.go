@@ -83,9 +83,9 @@ func checkPeers(what string, list []ident.Ed25519ID, self ident.Ed25519ID, most 
 	return nil
 }
 
-// setMasters computes the secrets of the masters. A client's consensus may be older or
+// setMastersLocked computes the secrets of the masters. A client's consensus may be older or
 // newer than ours, so the periods before and after the present one count, too.
-func (s *Service) setMasters(d *netdir.Directory) error {
+func (s *Service) setMastersLocked(d *netdir.Directory) error {
 	p := d.HSTimes(s.cfg.Network.Testing()).Period
 	if len(s.cfg.Masters) == 0 || p == s.mastersOf {
 		return nil
@@ -104,8 +104,8 @@ func (s *Service) setMasters(d *netdir.Directory) error {
 	return nil
 }
 
-// openers returns the secrets that an introduction may be encrypted with.
-func (s *Service) openers() [][32]byte {
+// introSecretsLocked returns the secrets that an introduction may be encrypted with.
+func (s *Service) introSecretsLocked() [][32]byte {
 	if s.masters == nil {
 		return s.subcreds
 	}

@@ -88,7 +88,7 @@ func TestMasters(t *testing.T) {
 	one, two := key(t).ID(), key(t).ID()
 	s.cfg.Masters = []ident.Ed25519ID{one, two}
 	s.mu.Lock()
-	err = s.setMasters(d)
+	err = s.setMastersLocked(d)
 	s.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

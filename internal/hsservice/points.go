@@ -351,8 +351,8 @@ func (s *Service) enoughLocked(now time.Time) bool {
 	return n >= s.live.Load().IntroductionPoints
 }
 
-// introPoints returns the points that the next descriptor names, the old ones last.
-func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
+// introPointsLocked returns the points that the next descriptor names, the old ones last.
+func (s *Service) introPointsLocked(now time.Time) (out []netdoc.HSIntroPoint) {
 	points := slices.Clone(s.points)
 	slices.SortStableFunc(points, func(a, b *point) int {
 		switch old := a.old(now); {

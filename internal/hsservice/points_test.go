@@ -49,7 +49,7 @@ func down(s *Service) {
 }
 
 func named(s *Service, p *point) bool {
-	return slices.ContainsFunc(s.introPoints(time.Now()), func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
+	return slices.ContainsFunc(s.introPointsLocked(time.Now()), func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
 }
 
 // An old point is in the descriptor until its successor is there, and stays for a

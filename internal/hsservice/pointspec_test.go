@@ -74,10 +74,10 @@ func TestMiddleOnlyPoint(t *testing.T) {
 		p := up(t, s, 0, now)
 		p.target = d.Relay(at).Target()
 	}
-	if s.tendOutdated(good); s.points[0].old(now) || s.points[1].old(now) {
+	if s.tendOutdatedLocked(good); s.points[0].old(now) || s.points[1].old(now) {
 		t.Error("a good point is replaced")
 	}
-	if s.tendOutdated(d); !s.points[0].old(now) || s.points[1].old(now) {
+	if s.tendOutdatedLocked(d); !s.points[0].old(now) || s.points[1].old(now) {
 		t.Errorf("to be replaced: the middle %v, another %v", s.points[0].old(now), s.points[1].old(now))
 	}
 }

@@ -80,26 +80,26 @@ func newDescriptor(k *Key, p period, clients []ident.X25519Key) (*descriptor, er
 	return &descriptor{period: p, keys: keys, counter: counter}, nil
 }
 
-// tendDescriptors keeps the descriptors of the two periods, and begins the uploads
+// tendAllDescriptorsLocked keeps the descriptors of the two periods, and begins the uploads
 // that are due.
-func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time.Duration) {
-	if err := errors.Join(s.setPeriods(periodsOf(d, s.cfg.Network.Testing())), s.setMasters(d)); err != nil {
+func (s *Service) tendAllDescriptorsLocked(d *netdir.Directory, now time.Time) (wait time.Duration) {
+	if err := errors.Join(s.setPeriodsLocked(periodsOf(d, s.cfg.Network.Testing())), s.setMastersLocked(d)); err != nil {
 		s.problem = err
 		return longest
 	}
-	own, wait, ok := s.ready(now)
+	own, wait, ok := s.readyLocked(now)
 	if !ok {
 		return wait
 	}
 	wait = longest
 	done := true
 	for _, x := range s.descs {
-		w := s.tendDescriptor(d, x, own, now)
+		w := s.tendDescriptorLocked(d, x, own, now)
 		wait = min(wait, w)
 		done = done && w == longest && !x.busy
 	}
 	if s.fleet != nil && done {
-		s.left()
+		s.noteLeftLocked()
 	}
 	return wait
 }
@@ -112,14 +112,14 @@ func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
 	})
 }
 
-// ready returns the introduction points that descriptors name; not ok: it is better to
+// readyLocked returns the introduction points that descriptors name; not ok: it is better to
 // wait for more of them.
-func (s *Service) ready(now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
+func (s *Service) readyLocked(now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
 	if s.frontend != nil {
-		own = s.frontend.Points(s.pointRoom())
+		own = s.frontend.Points(s.pointRoomLocked())
 		return own, longest, len(own) > 0
 	}
-	own = s.introPoints(now)
+	own = s.introPointsLocked(now)
 	up := s.establishedLocked()
 	switch {
 	case s.leaving():
@@ -131,9 +131,9 @@ func (s *Service) ready(now time.Time) (own []netdoc.HSIntroPoint, wait time.Dur
 	return own, 0, true
 }
 
-// tendDescriptor makes and uploads one descriptor, if that is due. The result is longest
+// tendDescriptorLocked makes and uploads one descriptor, if that is due. The result is longest
 // when there is nothing to do.
-func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdoc.HSIntroPoint, now time.Time) (wait time.Duration) {
+func (s *Service) tendDescriptorLocked(d *netdir.Directory, x *descriptor, own []netdoc.HSIntroPoint, now time.Time) (wait time.Duration) {
 	if x.busy {
 		return longest
 	}
@@ -175,7 +175,7 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 				return wait
 			}
 		}
-		if err := s.make(x, points, content, now); errors.Is(err, errTooLong) {
+		if err := s.makeLocked(x, points, content, now); errors.Is(err, errTooLong) {
 			return time.Millisecond // with fewer points, then
 		} else if err != nil {
 			s.problem = err
@@ -186,12 +186,12 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 		x.left = dirs
 		x.view.Count(now)
 	}
-	s.publish(d, x)
+	s.publishLocked(d, x)
 	return longest
 }
 
-// setPeriods makes and drops descriptors, so that there is one for each period.
-func (s *Service) setPeriods(periods [2]period) error {
+// setPeriodsLocked makes and drops descriptors, so that there is one for each period.
+func (s *Service) setPeriodsLocked(periods [2]period) error {
 	var descs []*descriptor
 	for _, p := range periods {
 		i := slices.IndexFunc(s.descs, func(x *descriptor) bool { return x.period.Period == p.Period })
@@ -236,8 +236,8 @@ func contentOf(x *descriptor, dirs []netdir.Relay, points []netdoc.HSIntroPoint,
 	return sum
 }
 
-// publish begins to upload a descriptor to the directories that lack it.
-func (s *Service) publish(d *netdir.Directory, x *descriptor) {
+// publishLocked begins to upload a descriptor to the directories that lack it.
+func (s *Service) publishLocked(d *netdir.Directory, x *descriptor) {
 	x.busy = true
 	if x.kem != nil {
 		s.kems.keep(x.kem, time.Now())
@@ -252,14 +252,14 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 	clients := x.period.Period == d.HSTimes(s.cfg.Network.Testing()).Period
 	had := len(dirs) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
 	s.wg.Go(func() {
-		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })
+		defer panics.Recover(s.log, func(err error) { s.noteUpload(x, nil, len(dirs), dirs, err) })
 		left, err := s.uploadAll(x, dirs, doc)
 		if clients && s.fleet == nil && (had || len(left) < len(dirs)) && !s.isPublished() {
 			if verr := s.verify(d, x, doc.Revision); verr != nil {
 				err = verr
 			}
 		}
-		s.uploaded(x, gone, len(dirs), left, err)
+		s.noteUpload(x, gone, len(dirs), left, err)
 	})
 }
 
@@ -269,8 +269,8 @@ func (s *Service) merges() bool { return s.fleet != nil || s.frontend != nil }
 // pointRoom returns how many points the descriptor has room for.
 func (x *descriptor) pointRoom() int { return netdoc.MaxIntroPoints - x.less }
 
-// pointRoom returns how many points every descriptor has room for.
-func (s *Service) pointRoom() int {
+// pointRoomLocked returns how many points every descriptor has room for.
+func (s *Service) pointRoomLocked() int {
 	n := netdoc.MaxIntroPoints
 	for _, x := range s.descs {
 		n = min(n, x.pointRoom())
@@ -288,8 +288,8 @@ func (s *Service) isPublished() bool {
 	}
 }
 
-// make makes a descriptor whose revision is greater than that of any before it.
-func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]byte, now time.Time) error {
+// makeLocked makes a descriptor whose revision is greater than that of any before it.
+func (s *Service) makeLocked(x *descriptor, points []netdoc.HSIntroPoint, content [32]byte, now time.Time) error {
 	ope, err := x.counter.At(int(now.Sub(x.period.run)/time.Second) + 1)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	}
 	points = points[:min(len(points), netdoc.MaxIntroPoints)]
 	for wanted := s.live.Load().IntroductionPoints; ; points = points[:len(points)-1] {
-		inner, err := s.innerOf(x, points, kem)
+		inner, err := s.innerOfLocked(x, points, kem)
 		if err != nil {
 			return err
 		}
@@ -336,8 +336,8 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	return nil
 }
 
-// innerOf returns what a descriptor tells clients.
-func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byte) (*netdoc.HSInner, error) {
+// innerOfLocked returns what a descriptor tells clients.
+func (s *Service) innerOfLocked(x *descriptor, points []netdoc.HSIntroPoint, kem []byte) (*netdoc.HSInner, error) {
 	inner, err := innerOf(points, s.inc, s.cfg.CGO, s.cfg.Single, kem, x.pow)
 	if err != nil || !s.merges() {
 		return inner, err

@@ -98,7 +98,7 @@ func points(t *testing.T) []netdoc.HSIntroPoint {
 func TestMake(t *testing.T) {
 	s, x := made(t)
 	want := points(t)
-	if err := s.make(x, want, [32]byte{1}, time.Now()); err != nil {
+	if err := s.makeLocked(x, want, [32]byte{1}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	blinded, err := hscrypto.Blind(s.cfg.Key.ID(), x.period.Period)
@@ -128,7 +128,7 @@ func TestMakeForClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, x := made(t, ident.X25519Key(alice.PublicKey().Bytes()))
-	if err := s.make(x, points(t), [32]byte{1}, time.Now()); err != nil {
+	if err := s.makeLocked(x, points(t), [32]byte{1}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if in, err := x.doc.Open(x.keys.Subcredential, alice); err != nil || len(in.Points) != 1 {
@@ -148,7 +148,7 @@ func TestRevision(t *testing.T) {
 	now, last := x.period.run.Add(time.Hour), uint64(0)
 	next := func() uint64 {
 		t.Helper()
-		if err := s.make(x, points(t), [32]byte{1}, now); err != nil {
+		if err := s.makeLocked(x, points(t), [32]byte{1}, now); err != nil {
 			t.Fatal(err)
 		}
 		if x.revision <= last || x.doc.Revision != x.revision {
@@ -199,12 +199,12 @@ func TestSetPeriods(t *testing.T) {
 	s.subcreds = nil
 	p := hscrypto.PeriodAt(time.Now(), hscrypto.DefaultPeriod, 12*time.Hour)
 	for range 10 {
-		if err := s.setPeriods([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
+		if err := s.setPeriodsLocked([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
 			t.Fatal(err)
 		}
 		kept := s.descs[1]
 		p = p.Next()
-		if err := s.setPeriods([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
+		if err := s.setPeriodsLocked([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
 			t.Fatal(err)
 		}
 		if s.descs[0] != kept {
@@ -249,12 +249,12 @@ func TestMadeAgain(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.store = h
-			if err := s.setPeriods(periodsOf(h.dir, false)); err != nil {
+			if err := s.setPeriodsLocked(periodsOf(h.dir, false)); err != nil {
 				t.Fatal(err)
 			}
 			x := s.descs[0]
 			x.keys.Clients = clients
-			s.tendDescriptor(h.dir, x, own, time.Now())
+			s.tendDescriptorLocked(h.dir, x, own, time.Now())
 			return x
 		}
 		own := points(t)
@@ -325,10 +325,10 @@ func TestRefusedButKept(t *testing.T) {
 		for range 55 {
 			s.mu.Lock()
 			s.store = c
-			if err := s.setPeriods(periodsOf(h.dir, false)); err != nil {
+			if err := s.setPeriodsLocked(periodsOf(h.dir, false)); err != nil {
 				t.Error(err)
 			}
-			s.tendDescriptor(h.dir, s.descs[0], own, time.Now())
+			s.tendDescriptorLocked(h.dir, s.descs[0], own, time.Now())
 			s.mu.Unlock()
 			time.Sleep(time.Minute)
 			synctest.Wait()

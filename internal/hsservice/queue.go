@@ -245,8 +245,8 @@ func (q *queue) takeDropped() (n uint64) {
 // dropPause is the time between two warnings about dropped introductions.
 const dropPause = 10 * time.Minute
 
-// warnDropped tells the operator that clients cannot connect because there are too many.
-func (s *Service) warnDropped(now time.Time) {
+// warnDroppedLocked tells the operator that clients cannot connect because there are too many.
+func (s *Service) warnDroppedLocked(now time.Time) {
 	if now.Sub(s.toldDrops) < dropPause {
 		return
 	}

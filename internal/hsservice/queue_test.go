@@ -168,7 +168,7 @@ func TestDropsAreTold(t *testing.T) {
 		s.waiting.mu.Lock()
 		s.waiting.dropped += 7
 		s.waiting.mu.Unlock()
-		s.warnDropped(now.Add(at))
+		s.warnDroppedLocked(now.Add(at))
 	}
 	if n := bytes.Count(log.Bytes(), []byte("dropped=7")); n != 1 || bytes.Count(log.Bytes(), []byte("dropped=14")) != 1 {
 		t.Errorf("%s", log.Bytes())

@@ -52,7 +52,7 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 				return nil
 			}
 			if s.fleet != nil {
-				s.refused(x, old)
+				s.noteRefusal(x, old)
 				return err
 			}
 			s.mu.Lock()
@@ -63,9 +63,9 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 	return err
 }
 
-// uploaded notes what came of uploads. gone are the points that the descriptor does
+// noteUpload notes what came of uploads. gone are the points that the descriptor does
 // not name any more.
-func (s *Service) uploaded(x *descriptor, gone []*point, total int, left []netdir.Relay, err error) {
+func (s *Service) noteUpload(x *descriptor, gone []*point, total int, left []netdir.Relay, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,8 +116,8 @@ func (l *Lease) Release() {
 		if l.e.private && l.e.leases == 0 {
 			l.e.retired = true
 		}
-		l.p.sweep(time.Now())
-		l.p.schedule()
+		l.p.sweepLocked(time.Now())
+		l.p.scheduleLocked()
 		if l.e.retired || l.p.spent || len(l.p.waiters) > 0 {
 			l.p.kick()
 		}
@@ -179,9 +179,9 @@ func (p *Pool) join(w *waiter) error {
 	if p.closed {
 		return errClosed
 	}
-	p.predict(w.target, time.Now())
+	p.predictLocked(w.target, time.Now())
 	p.waiters = append(p.waiters, w)
-	p.schedule()
+	p.scheduleLocked()
 	if p.spent || len(p.waiters) > 0 {
 		p.kick()
 	}
@@ -229,8 +229,8 @@ func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
 	return fault.Ended(ctx, "circuit: %w while it was being built", context.Cause(ctx))
 }
 
-// fits reports whether an open circuit fits a request.
-func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
+// fitsLocked reports whether an open circuit fits a request.
+func (p *Pool) fitsLocked(e *entry, w *waiter, now time.Time) bool {
 	r := &w.req
 	switch {
 	case e.retired || e.private || e.leases >= p.cfg.MaxStreams || e.dead():
@@ -256,13 +256,13 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	return !slices.Contains(r.ExcludeExit, e.c.Exit())
 }
 
-// best returns the open circuit to use for a request: a dirty one before a
+// bestLocked returns the open circuit to use for a request: a dirty one before a
 // clean one, of dirty ones the youngest, and of clean ones the oldest, which
 // would expire first.
-func (p *Pool) best(w *waiter, now time.Time) *entry {
+func (p *Pool) bestLocked(w *waiter, now time.Time) *entry {
 	var best *entry
 	for _, e := range p.entries {
-		if !p.fits(e, w, now) {
+		if !p.fitsLocked(e, w, now) {
 			continue
 		}
 		switch {
@@ -275,8 +275,8 @@ func (p *Pool) best(w *waiter, now time.Time) *entry {
 	return best
 }
 
-// lease gives a circuit to a waiter.
-func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
+// leaseLocked gives a circuit to a waiter.
+func (p *Pool) leaseLocked(e *entry, w *waiter, now time.Time) {
 	p.total.Leased++
 	if e.clean() {
 		p.spent = true

@@ -162,7 +162,7 @@ func TestHopelessAhead(t *testing.T) {
 			defer p.mu.Unlock()
 			at := target{port: 443}
 			p.predicted[at] = time.Now()
-			p.failed(&launch{target: at, owned: owned}, path.ErrNone, time.Now())
+			p.noteFailureLocked(&launch{target: at, owned: owned}, path.ErrNone, time.Now())
 			if _, there := p.predicted[at]; there != owned {
 				t.Errorf("a request waits: %v; it is predicted: %v", owned, there)
 			}

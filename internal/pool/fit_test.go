@@ -50,7 +50,7 @@ func TestExitRefused(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		p.forget(time.Now())
+		p.forgetLocked(time.Now())
 		if len(p.refused) != 0 {
 			t.Error("remembered for ever")
 		}

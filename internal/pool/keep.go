@@ -30,11 +30,11 @@ func (p *Pool) tend(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spent = false
-	p.sweep(now)
-	p.forget(now)
-	p.schedule()
-	p.prebuild(now)
-	return p.next(now)
+	p.sweepLocked(now)
+	p.forgetLocked(now)
+	p.scheduleLocked()
+	p.prebuildLocked(now)
+	return p.nextLocked(now)
 }
 
 // rest waits for a second after a panic; false when the pool is closed.
@@ -47,8 +47,8 @@ func (p *Pool) rest() bool {
 	}
 }
 
-// sweep closes circuits that have no streams and are too old.
-func (p *Pool) sweep(now time.Time) {
+// sweepLocked closes circuits that have no streams and are too old.
+func (p *Pool) sweepLocked(now time.Time) {
 	for _, e := range p.entries {
 		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness
 		if over && e.leases == 0 {
@@ -61,11 +61,11 @@ func (p *Pool) sweep(now time.Time) {
 // maxPredicted bounds the targets that are predicted.
 const maxPredicted = 64
 
-// predict remembers that a target was asked for.
-func (p *Pool) predict(t target, now time.Time) {
+// predictLocked remembers that a target was asked for.
+func (p *Pool) predictLocked(t target, now time.Time) {
 	_, known := p.predicted[t]
 	if !known && len(p.predicted) >= maxPredicted {
-		old := p.wanted()
+		old := p.wantedLocked()
 		delete(p.predicted, old[len(old)-1])
 	}
 	p.spent = p.spent || !known
@@ -84,11 +84,11 @@ func (p *Pool) SetAvailable(d time.Duration) {
 	p.kick()
 }
 
-// cleanUntil returns when a circuit that was built now is closed, if it is still clean: soon
+// cleanUntilLocked returns when a circuit that was built now is closed, if it is still clean: soon
 // after the last prediction ends, if that is earlier than by itself. Otherwise an idle client
 // would keep its link to the guard for nothing; and without the "soon", another circuit would
 // take its place.
-func (p *Pool) cleanUntil(now time.Time) time.Time {
+func (p *Pool) cleanUntilLocked(now time.Time) time.Time {
 	d, left := p.jitter(p.cfg.CleanTimeout), time.Duration(0)
 	for _, asked := range p.predicted {
 		left = max(left, asked.Add(p.cfg.Predict).Sub(now))
@@ -99,17 +99,17 @@ func (p *Pool) cleanUntil(now time.Time) time.Time {
 	return now.Add(d)
 }
 
-// forget drops predictions and refusals that are too old.
-func (p *Pool) forget(now time.Time) {
+// forgetLocked drops predictions and refusals that are too old.
+func (p *Pool) forgetLocked(now time.Time) {
 	maps.DeleteFunc(p.predicted, func(_ target, last time.Time) bool { return now.Sub(last) >= p.cfg.Predict })
 	maps.DeleteFunc(p.refused, func(_ refusal, until time.Time) bool { return !now.Before(until) })
 }
 
-// prebuild launches circuits for predicted ports until each has enough clean
+// prebuildLocked launches circuits for predicted ports until each has enough clean
 // ones, and one to learn build times when that is wanted. While launches fail
 // it only tries one now and then: requests come first. Circuits that were built to
 // learn do not count against MaxClean: they may be more than that.
-func (p *Pool) prebuild(now time.Time) {
+func (p *Pool) prebuildLocked(now time.Time) {
 	limit := p.cfg.MaxClientCircuitsPending
 	if p.failures > 0 {
 		// Launches that already take long do not count.
@@ -141,25 +141,25 @@ func (p *Pool) prebuild(now time.Time) {
 			count(l.learns)
 		}
 	}
-	for _, t := range p.wanted() {
+	for _, t := range p.wantedLocked() {
 		want := p.cfg.PerPort
 		if t.internal {
 			want *= internalTwice
 		}
-		for have := p.ready(t); have < want; have++ {
+		for have := p.readyLocked(t); have < want; have++ {
 			if t.internal && have > 0 && now.Before(p.restUntil) {
 				break
 			}
 			if spare >= p.cfg.MaxClean || len(p.launches) >= limit {
 				return
 			}
-			p.launch(t, ident.RSAID{}, nil, nil, now)
+			p.launchLocked(t, ident.RSAID{}, nil, nil, now)
 			p.total.Preemptive++
 			spare++
 		}
 	}
 	if p.cfg.Learn != nil && len(p.launches) < limit && p.cfg.Learn(spare+learning) {
-		p.launch(target{port: 443}, ident.RSAID{}, nil, nil, now).learns = true
+		p.launchLocked(target{port: 443}, ident.RSAID{}, nil, nil, now).learns = true
 		p.total.Preemptive++
 	}
 }
@@ -177,9 +177,9 @@ const (
 	openTime = 5 * time.Millisecond
 )
 
-// Rested says that a stream to or of an onion service is open: circuits may soon be built
+// EndRest notes that a stream to or of an onion service is open: circuits may soon be built
 // ahead again.
-func (p *Pool) Rested() {
+func (p *Pool) EndRest() {
 	until := time.Now().Add(openTime)
 	p.mu.Lock()
 	resting := until.Before(p.restUntil)
@@ -192,9 +192,9 @@ func (p *Pool) Rested() {
 	}
 }
 
-// wanted returns the predicted targets, the last used first, so that
+// wantedLocked returns the predicted targets, the last used first, so that
 // MaxClean cuts off the oldest.
-func (p *Pool) wanted() []target {
+func (p *Pool) wantedLocked() []target {
 	ts := slices.Collect(maps.Keys(p.predicted))
 	slices.SortFunc(ts, func(a, b target) int {
 		return cmp.Or(p.predicted[b].Compare(p.predicted[a]), cmp.Compare(a.port, b.port))
@@ -202,11 +202,11 @@ func (p *Pool) wanted() []target {
 	return ts
 }
 
-// ready counts the clean circuits, open or being built ahead, that fit t. One
+// readyLocked counts the clean circuits, open or being built ahead, that fit t. One
 // circuit may count for many targets. A circuit that is being built counts too,
 // because most exits allow most ports; if it does not fit in the end, there is
 // another launch. One that takes long does not count.
-func (p *Pool) ready(t target) int {
+func (p *Pool) readyLocked(t target) int {
 	n := 0
 	for _, e := range p.entries {
 		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
@@ -224,8 +224,8 @@ func (p *Pool) ready(t target) int {
 	return n
 }
 
-// next returns how long the keeper may sleep if nothing happens.
-func (p *Pool) next(now time.Time) time.Duration {
+// nextLocked returns how long the keeper may sleep if nothing happens.
+func (p *Pool) nextLocked(now time.Time) time.Duration {
 	d := p.cfg.Predict
 	at := func(t time.Time) {
 		if s := t.Sub(now); s > 0 {

@@ -165,7 +165,7 @@ func TestInternalAhead(t *testing.T) {
 			t.Errorf("%d circuits were built ahead, not 2", n)
 		}
 		third, fourth := acquire(t, p, internal), acquire(t, p, internal)
-		p.Rested()
+		p.EndRest()
 		synctest.Wait()
 		if n := b.launched() - before; n != 2 {
 			t.Errorf("%d circuits were built ahead at once when the stream was open, not 2", n)

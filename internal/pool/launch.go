@@ -64,21 +64,21 @@ func (l *launch) wantsMore(w *waiter) bool {
 	return l.avoids || len(l.exclude) > len(w.req.ExcludeExit) || !l.next.IsZero() && w.req.Next.IsZero()
 }
 
-// schedule serves the waiting requests in their order: with open circuits, then
+// scheduleLocked serves the waiting requests in their order: with open circuits, then
 // with launches under way, then with new launches.
-func (p *Pool) schedule() {
+func (p *Pool) scheduleLocked() {
 	if p.closed {
 		return
 	}
 	now := time.Now()
 	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
-		e := p.best(w, now)
+		e := p.bestLocked(w, now)
 		if e != nil {
-			p.lease(e, w, now)
+			p.leaseLocked(e, w, now)
 		}
 		return e != nil
 	})
-	p.disown()
+	p.disownLocked()
 	for _, w := range p.waiters {
 		if w.launch != nil {
 			continue
@@ -90,14 +90,14 @@ func (p *Pool) schedule() {
 			}
 		}
 		if w.launch == nil && len(p.launches) < p.cfg.MaxClientCircuitsPending && !now.Before(p.notBefore) {
-			p.launchFor(w, now).claim(w)
+			p.launchForLocked(w, now).claim(w)
 		}
 	}
 	for _, w := range p.waiters {
 		if l := w.launch; l != nil && l.slow && l.hedge == nil && len(p.launches) < p.cfg.MaxClientCircuitsPending && !now.Before(p.notBefore) {
 			// The waiters stay with the slow launch, and take the circuit that is
 			// ready first. If the hedge fails, there will be another.
-			h := p.launchFor(w, now)
+			h := p.launchForLocked(w, now)
 			h.owned, h.key, h.private = true, l.key, l.private
 			l.hedge = h
 			p.total.Hedged++
@@ -105,9 +105,9 @@ func (p *Pool) schedule() {
 	}
 }
 
-// disown frees the launches that no request waits for any more, because an open
+// disownLocked frees the launches that no request waits for any more, because an open
 // circuit served it or because it gave up.
-func (p *Pool) disown() {
+func (p *Pool) disownLocked() {
 	for _, l := range p.launches {
 		l.owned = slices.ContainsFunc(p.waiters, func(w *waiter) bool {
 			return w.launch != nil && (w.launch == l || w.launch.hedge == l)
@@ -122,12 +122,12 @@ func (l *launch) claim(w *waiter) {
 	w.launch = l
 }
 
-func (p *Pool) launchFor(w *waiter, now time.Time) *launch {
-	return p.launch(w.target, w.req.Next, w.req.ExcludeExit, w.avoid, now)
+func (p *Pool) launchForLocked(w *waiter, now time.Time) *launch {
+	return p.launchLocked(w.target, w.req.Next, w.req.ExcludeExit, w.avoid, now)
 }
 
-// launch begins to build a circuit.
-func (p *Pool) launch(t target, next ident.RSAID, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
+// launchLocked begins to build a circuit.
+func (p *Pool) launchLocked(t target, next ident.RSAID, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
 	l := &launch{target: t, began: now, next: next, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
 	spec := Spec{Spec: path.Spec{
 		Hops: t.hops, Next: next, Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
@@ -162,7 +162,7 @@ func (p *Pool) isSlow(l *launch) {
 	defer p.mu.Unlock()
 	if !l.slow {
 		l.slow = true
-		p.schedule()
+		p.scheduleLocked()
 		p.kick() // building ahead may need another one, too
 	}
 }
@@ -182,7 +182,7 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 		p.add(c, l, now)
 	case !p.closed && !l.stale:
 		p.total.Failed++
-		p.failed(l, err, now)
+		p.noteFailureLocked(l, err, now)
 	}
 	for _, w := range p.waiters {
 		if w.launch == l {
@@ -194,13 +194,13 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 			o.hedge = nil
 		}
 	}
-	p.schedule()
+	p.scheduleLocked()
 	p.kick()
 }
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c PooledCircuit, l *launch, now time.Time) {
-	e := &entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntil(now)}
+	e := &entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntilLocked(now)}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
 		defer panics.Recover(p.cfg.Log, nil)
@@ -220,9 +220,9 @@ func (p *Pool) jitter(d time.Duration) time.Duration {
 	return d - time.Duration(p.cfg.Rand.Int64N(int64(d/10)))
 }
 
-// failed notes a launch's failure. It fails the requests that had too many of
+// noteFailureLocked notes a launch's failure. It fails the requests that had too many of
 // them, or that no other path can help.
-func (p *Pool) failed(l *launch, err error, now time.Time) {
+func (p *Pool) noteFailureLocked(l *launch, err error, now time.Time) {
 	p.cfg.Log.Debug("circuit could not be built", "err", err)
 	var at *HopError
 	blamed := errors.As(err, &at)

@@ -234,8 +234,8 @@ func (p *Pool) NewIdentity() {
 	for _, w := range p.waiters {
 		w.launch = nil
 	}
-	p.sweep(time.Now())
-	p.schedule()
+	p.sweepLocked(time.Now())
+	p.scheduleLocked()
 	p.kick()
 }
 
@@ -257,7 +257,7 @@ func (p *Pool) Retry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failures, p.notBefore, p.probeAt, p.failedAt = 0, time.Time{}, time.Time{}, time.Time{}
-	p.schedule()
+	p.scheduleLocked()
 	p.kick()
 }
 

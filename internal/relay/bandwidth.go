@@ -45,7 +45,7 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 		}
 		return
 	}
-	b.turn(now)
+	b.turnLocked(now)
 	var fresh [2]uint64
 	for i, v := range counters {
 		fresh[i] = v - b.last[i]
@@ -67,8 +67,8 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 	}
 }
 
-// turn begins a new day for each one that has passed. The caller holds mu.
-func (b *bandwidth) turn(now time.Time) {
+// turnLocked begins a new day for each one that has passed. The caller holds mu.
+func (b *bandwidth) turnLocked(now time.Time) {
 	if now.Sub(b.day) > 2*observeDays*historyDay {
 		b.day = now.Add(-2 * observeDays * historyDay) // so that no older day remains
 	}

@@ -58,7 +58,7 @@ func (b *bandwidth) load(dir string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.day, b.best, b.total, b.today = s.Day, s.Best, s.Total, s.Today
-	b.turn(now)
+	b.turnLocked(now)
 	return nil
 }
 

@@ -175,11 +175,11 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.grace = grace
-	signing, err := k.renewSigning(now)
+	signing, err := k.renewSigningLocked(now)
 	if err != nil {
 		return false, err
 	}
-	onion, err := k.renewOnion(now, rotation)
+	onion, err := k.renewOnionLocked(now, rotation)
 	if err != nil {
 		return false, err
 	}
@@ -193,7 +193,7 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 	return signing || onion, nil
 }
 
-func (k *Keys) renewSigning(now time.Time) (bool, error) {
+func (k *Keys) renewSigningLocked(now time.Time) (bool, error) {
 	left := k.signingEnd.Sub(now)
 	if k.signing != nil && left > signingRenew {
 		return false, nil
@@ -226,7 +226,7 @@ func (k *Keys) renewSigning(now time.Time) (bool, error) {
 	return true, nil
 }
 
-func (k *Keys) renewOnion(now time.Time, rotation time.Duration) (bool, error) {
+func (k *Keys) renewOnionLocked(now time.Time, rotation time.Duration) (bool, error) {
 	if k.rotated.After(now) { // the clock was ahead
 		k.rotated = now
 	}

@@ -167,7 +167,7 @@ func FuzzParseBandwidth(f *testing.F) {
 			return
 		}
 		b := bandwidth{day: s.Day, best: s.Best, total: s.Total, today: s.Today}
-		b.turn(time.Unix(2e9, 0))
+		b.turnLocked(time.Unix(2e9, 0))
 		if slices.ContainsFunc(b.total[0], func(v int64) bool { return v < 0 }) {
 			t.Error(b.total)
 		}

@@ -135,7 +135,7 @@ func (t *joinedClient) over(j stream.Joined, err error) bool {
 func (t *joinedClient) Done() {
 	t.far.Close()
 	t.s.forget(t)
-	t.s.ended()
+	t.s.noteEnd()
 }
 
 // unanswered takes what happens after the program has ended its side, and the far end

@@ -40,7 +40,7 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 	for {
 		n, from, err := pc.ReadFrom(buf)
 		if err != nil {
-			if s.ending() || errors.Is(err, net.ErrClosed) {
+			if s.isClosed() || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
 			if listen.Passes(err) {

@@ -199,7 +199,7 @@ func (s *Server) Serve(l net.Listener) error {
 			c.Close()
 		}
 	})
-	if s.ending() {
+	if s.isClosed() {
 		return nil
 	}
 	return fault.Except(fault.Closed, err)
@@ -227,15 +227,15 @@ func (s *Server) beginLocked(f func() (left bool)) {
 	s.count.accepted.Inc()
 	s.count.open.Inc()
 	s.handlers.Add(1)
-	go panics.Contain(s.cfg.Log, func(error) { s.ended() }, func() {
+	go panics.Contain(s.cfg.Log, func(error) { s.noteEnd() }, func() {
 		if !f() {
-			s.ended()
+			s.noteEnd()
 		}
 	})()
 }
 
-// ended counts a client that is served no longer.
-func (s *Server) ended() {
+// noteEnd counts a client that is served no longer.
+func (s *Server) noteEnd() {
 	s.count.open.Dec()
 	s.handlers.Done()
 }
@@ -256,7 +256,7 @@ func (s *Server) forget(c connection) {
 
 // tellFull logs that there are too many connections.
 func (s *Server) tellFull() {
-	if !s.ending() && s.full.Now() {
+	if !s.isClosed() && s.full.Now() {
 		s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 	}
 }
@@ -323,7 +323,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	var err error
-	left := s.cuts()
+	left := s.startCutting()
 	if len(left) > 0 {
 		err = fault.New(fault.Timeout, "connections of local programs were cut: %w", context.Cause(ctx))
 	}
@@ -335,8 +335,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// cuts returns the open connections, which the caller closes.
-func (s *Server) cuts() []connection {
+// startCutting returns the open connections, which the caller closes.
+func (s *Server) startCutting() []connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cutting = true
@@ -379,7 +379,7 @@ func (s *Server) untrack(l interface{ Close() error }) {
 	delete(s.listeners, l)
 }
 
-func (s *Server) ending() bool {
+func (s *Server) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed

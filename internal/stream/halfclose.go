@@ -66,7 +66,7 @@ func (s *Stream) stopWriting() bool {
 	if s.halves {
 		return true
 	}
-	s.endingLocked().linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
+	s.makeEndingLocked().linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
 	s.in.activity = false
 	return false
 }
@@ -101,7 +101,7 @@ func (s *Stream) peerHalfLocked() error {
 		s.bothLocked()
 		return nil
 	}
-	if e := s.endingLocked(); e.readErr == nil {
+	if e := s.makeEndingLocked(); e.readErr == nil {
 		e.readErr = io.EOF
 	}
 	s.boundHalfLocked()
@@ -129,7 +129,7 @@ var errHalfIdle = fault.New(fault.Timeout, "the stream was half closed, and noth
 
 // boundHalfLocked begins to watch a stream that is half closed.
 func (s *Stream) boundHalfLocked() {
-	e := s.endingLocked()
+	e := s.makeEndingLocked()
 	if e.linger != nil {
 		return
 	}

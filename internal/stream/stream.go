@@ -75,7 +75,7 @@ type ending struct {
 	moved    uint64      // bytes both ways when linger was set, of a stream that is half closed
 }
 
-func (s *Stream) endingLocked() *ending {
+func (s *Stream) makeEndingLocked() *ending {
 	if s.ending == nil {
 		s.ending = new(ending)
 	}
@@ -245,7 +245,7 @@ func ordinary(r cell.EndReason, h *circuit.HopInfo, open bool) bool {
 // finishLocked ends both directions: reads see what is buffered and then
 // readErr.
 func (s *Stream) finishLocked(readErr, writeErr error) {
-	e := s.endingLocked()
+	e := s.makeEndingLocked()
 	if e.readErr == nil {
 		e.readErr = readErr
 	}

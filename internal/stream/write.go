@@ -46,7 +46,7 @@ func (s *Stream) write(p []byte) (int, error) {
 			s.hop.CancelWait(&s.writeWake)
 			waiting = false
 		}
-		if !s.writeWake.Waits() {
+		if !s.writeWake.IsWaiting() {
 			s.writeWake.Wait()
 			continue // a token may have been lost
 		}
