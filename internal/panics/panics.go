@@ -23,11 +23,12 @@
 // a panic, and ends the process.
 //
 // Every goroutine and timer of production code is started under this package; a test
-// over the source (panics_test.go at the root) checks that.
+// over the source (internal/rules/panics_test.go) checks that.
 package panics
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"path"
@@ -35,7 +36,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -97,18 +97,20 @@ func Recover(log *slog.Logger, closeOwner func(error)) {
 	}
 }
 
-// raise makes panics continue after they were counted.
-var raise atomic.Bool
+// contain keeps panics from continuing in a test, too.
+var contain atomic.Bool
 
-func init() { raise.Store(testing.Testing()) }
+// underTest reports whether this program is a test: panics go on there after they were counted. It asks as
+// testing.Testing does, without package testing in every program.
+func underTest() bool { return flag.Lookup("test.v") != nil }
 
 // Expect makes this package contain panics, as it does outside tests, with new counts
 // and a new log, until end is called. end returns the number of panics. It is for
 // tests of the state after a panic: see panicstest.
 func Expect() (end func() uint64) {
-	raised, before, logged := raise.Swap(false), total.Swap(0), places.swap(nil)
+	contained, before, logged := contain.Swap(true), total.Swap(0), places.swap(nil)
 	return func() uint64 {
-		raise.Store(raised)
+		contain.Store(contained)
 		places.swap(logged)
 		return total.Swap(before)
 	}
@@ -116,7 +118,7 @@ func Expect() (end func() uint64) {
 
 func contained(log *slog.Logger, closeOwner func(error), v any) {
 	total.Add(1)
-	if raise.Load() {
+	if underTest() && !contain.Load() {
 		panic(v)
 	}
 	frames := stack()

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,5 +36,24 @@ func TestModules(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestNoTesting: package testing is in no program.
+func TestNoTesting(t *testing.T) {
+	seen := 0
+	for _, p := range listed(t) {
+		level, _ := levelOf(t, p.ImportPath)
+		helps := level == support || strings.HasSuffix(p.ImportPath, "/labtest") // helpers of tests
+		if !slices.Contains(p.Imports, "testing") {
+			continue
+		}
+		seen++
+		if !helps {
+			t.Errorf("%s imports testing outside its tests", p.ImportPath)
+		}
+	}
+	if seen == 0 {
+		t.Error("no helper of tests imports testing: this test sees nothing")
 	}
 }
