@@ -2,7 +2,9 @@ package control
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -38,31 +40,46 @@ func userOf(c net.Conn) (int, error) {
 	return 0, errUnknownUser
 }
 
-// userOfTCP finds the other end of a connection within this machine in the kernel's list of sockets.
+// errGone says that nobody holds the other end any more. Its commands may be here already, but whose they are
+// is not to be learnt: the kernel gives such a socket to root, or to nobody.
+var errGone = errors.New("the program that connected has gone")
+
+// userOfTCP finds the other end of a connection within this machine in the kernel's lists of sockets. A socket
+// of IPv6 can reach a port of IPv4, and is in the other list then.
 func userOfTCP(from, to *net.TCPAddr) (int, error) {
-	file, want := "/proc/net/tcp", ""
 	if from.IP.To4() != nil {
-		want = hex4(from) + " " + hex4(to)
-	} else {
-		file, want = "/proc/net/tcp6", hex6(from)+" "+hex6(to)
+		if uid, err := ownerIn("/proc/net/tcp", hex4(from)+" "+hex4(to)); !errors.Is(err, errGone) {
+			return uid, err
+		}
 	}
+	return ownerIn("/proc/net/tcp6", hex6(from)+" "+hex6(to))
+}
+
+// ownerIn finds the user of a socket in one of the kernel's lists. A machine without IPv6 has no list of it.
+func ownerIn(file, ends string) (int, error) {
 	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, errGone
+	}
 	if err != nil {
-		return 0, errUnknownUser
+		return 0, err
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		w := strings.Fields(lines.Text())
-		if len(w) > 7 && w[1]+" "+w[2] == want {
-			uid, err := strconv.Atoi(w[7])
-			if err != nil {
-				break
-			}
-			return uid, nil
+		if len(w) < 10 || w[1]+" "+w[2] != ends {
+			continue
 		}
+		if w[9] == "0" { // no inode: no program has it open
+			return 0, errGone
+		}
+		return strconv.Atoi(w[7])
 	}
-	return 0, errUnknownUser
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	return 0, errGone
 }
 
 // hex4 and hex6 write an address as the kernel does: in words of four bytes, each in the order of the

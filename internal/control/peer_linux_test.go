@@ -23,7 +23,7 @@ func TestUserOfTCP(t *testing.T) {
 			t.Error(uid, err)
 		}
 		other := &net.TCPAddr{IP: from.IP, Port: 1}
-		if _, err := userOfTCP(other, to); err != errUnknownUser {
+		if _, err := userOfTCP(other, to); err != errGone {
 			t.Error(err)
 		}
 		c.Close()
