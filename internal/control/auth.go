@@ -74,7 +74,7 @@ func (one *session) authChallenge(c ctlwire.Command) error {
 		return one.stop(ctlwire.BadValue, "AUTHCHALLENGE only supports SAFECOOKIE authentication")
 	}
 	a := one.srv.cfg.Secrets()
-	if a.Cookie == nil {
+	if len(a.Cookie) != CookieSize {
 		return one.stop(ctlwire.BadAuth, "Cookie authentication is disabled")
 	}
 	list, err := ctlwire.Keywords(rest, ctlwire.KeyOptional)
@@ -146,9 +146,13 @@ func (one *session) refuses(secret []byte, quoted bool) string {
 	}
 	a := one.srv.cfg.Secrets()
 	if a.None() {
+		if err := one.admit(one.conn); err != nil {
+			one.srv.cfg.Log.Warn("a connection to the control port was refused", "err", err)
+			return "Only programs of the same user may control this one."
+		}
 		return ""
 	}
-	if a.Cookie != nil && subtle.ConstantTimeCompare(secret, a.Cookie) == 1 {
+	if len(a.Cookie) == CookieSize && subtle.ConstantTimeCompare(secret, a.Cookie) == 1 {
 		return ""
 	}
 	for _, p := range a.Passwords {

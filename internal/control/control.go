@@ -84,7 +84,7 @@ type Server struct {
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // Serve takes connections from l until ctx ends or l is closed. Those for which admit returns an error are
-// closed at once.
+// closed at once. It is asked again where no secret is needed: there may have been one when the connection came.
 func (s *Server) Serve(ctx context.Context, l net.Listener, admit func(net.Conn) error) error {
 	return listen.Serve(ctx, l, s.cfg.Log, "control", func(c net.Conn) {
 		if err := admit(c); err != nil {
@@ -92,19 +92,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, admit func(net.Conn)
 			c.Close()
 			return
 		}
-		s.take(c)
+		s.take(c, admit)
 	})
 }
 
 // take begins a session, or closes the connection if there are too many.
-func (s *Server) take(c net.Conn) {
+func (s *Server) take(c net.Conn, admit func(net.Conn) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.roomLocked() {
 		c.Close()
 		return
 	}
-	one := newSession(s, c)
+	one := newSession(s, c, admit)
 	s.sessions = append(s.sessions, one)
 	s.wg.Go(panics.Contain(s.cfg.Log, nil, func() {
 		defer s.leave(one)

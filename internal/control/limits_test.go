@@ -1,12 +1,14 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +48,7 @@ func TestFull(t *testing.T) {
 	all[0].wantEnd("250 closing connection\r\n")
 	for { // its place is free in a moment
 		c := r.dial()
-		c.send("AUTHENTICATE\r\n")
+		_, _ = io.WriteString(c, "AUTHENTICATE\r\n") // it may be closed already
 		if l, err := c.in.ReadString('\n'); err == nil && l == "250 OK\r\n" {
 			return
 		}
@@ -126,7 +128,7 @@ func piped(t *testing.T, auth Auth) (*Server, net.Conn) {
 	t.Helper()
 	srv := New(Config{Engine: &fake{disowned: make(chan struct{}, 1)}, Log: slog.New(slog.DiscardHandler), Version: "0", Secrets: func() Auth { return auth }})
 	a, b := net.Pipe()
-	srv.take(a)
+	srv.take(a, Anybody)
 	t.Cleanup(func() { b.Close() })
 	return srv, b
 }
@@ -232,7 +234,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		srv := New(Config{Engine: &fake{disowned: make(chan struct{})}, Log: slog.New(slog.DiscardHandler), Version: "0", Secrets: func() Auth { return Auth{} }})
 		a, b := net.Pipe()
-		srv.take(a)
+		srv.take(a, Anybody)
 		out := make(chan []byte)
 		go func() {
 			all, _ := io.ReadAll(b)
@@ -284,6 +286,65 @@ func TestAdmit(t *testing.T) {
 	l.Close()
 	<-ended
 	srv.Close()
+}
+
+// TestAdmitAgain: who came while a secret was needed is asked for its user when none is needed any more.
+func TestAdmitAgain(t *testing.T) {
+	var open atomic.Bool
+	srv := New(Config{Engine: &fake{}, Log: slog.New(slog.DiscardHandler), Version: "0", Secrets: func() Auth {
+		if open.Load() {
+			return Auth{}
+		}
+		return Auth{Cookie: cookie}
+	}})
+	admit := func(net.Conn) error {
+		if open.Load() {
+			return errStranger
+		}
+		return nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(context.Background(), l, admit) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "PROTOCOLINFO 1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	for l := ""; l != "250 OK\r\n"; {
+		if l, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open.Store(true)
+	if _, err := io.WriteString(c, "AUTHENTICATE\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := in.ReadString('\n'); !strings.HasPrefix(l, "515 ") {
+		t.Errorf("%q", l)
+	}
+	c.Close()
+	l.Close()
+	<-ended
+	srv.Close()
+}
+
+// TestEmptyCookie: a cookie that is not there yet is nobody's.
+func TestEmptyCookie(t *testing.T) {
+	r := newRig(t, Auth{Cookie: []byte{}})
+	for _, ask := range []string{"AUTHENTICATE", "AUTHCHALLENGE SAFECOOKIE 00"} {
+		c := r.dial()
+		c.send(ask + "\r\n")
+		if l, _ := c.in.ReadString('\n'); !strings.HasPrefix(l, "515 ") {
+			t.Errorf("%s: %q", ask, l)
+		}
+	}
 }
 
 // TestPeers: whose program has connected is known of both kinds of connections.

@@ -15,10 +15,11 @@ import (
 
 // session is one connection of a controller. It carries out one command at a time.
 type session struct {
-	srv  *Server
-	conn net.Conn
-	done chan struct{} // closed with the connection
-	once sync.Once
+	srv   *Server
+	conn  net.Conn
+	admit func(net.Conn) error // as Serve's
+	done  chan struct{}        // closed with the connection
+	once  sync.Once
 
 	known atomic.Bool // authenticated
 	owner atomic.Bool // the program ends with this connection
@@ -43,8 +44,8 @@ type session struct {
 	overrun bool                  // guarded by emu
 }
 
-func newSession(s *Server, c net.Conn) *session {
-	one := &session{srv: s, conn: c, done: make(chan struct{}), more: make(chan struct{}, 1)}
+func newSession(s *Server, c net.Conn, admit func(net.Conn) error) *session {
+	one := &session{srv: s, conn: c, admit: admit, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	one.in, one.out = ctlwire.NewReader(c, strangerInput), bufio.NewWriterSize(timed{c}, 4096)
 	return one
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -204,8 +205,8 @@ func (s *Server) answer(ctx context.Context, body []byte) []byte {
 		}
 		return encode(r)
 	}
-	var batch []json.RawMessage
-	if err := json.Unmarshal(body, &batch); err != nil {
+	batch, err := split(body)
+	if err != nil {
 		return encode(failed(nil, Errorf(CodeParse, "the request is no JSON")))
 	}
 	if len(batch) == 0 || len(batch) > maxBatch {
@@ -278,4 +279,29 @@ func (s *Server) one(ctx context.Context, raw []byte) (answer *response) {
 		result.Value = json.RawMessage("null") // an answer without a result would be none
 	}
 	return &response{Version: "2.0", ID: r.ID, Result: result.Value, Note: result.Note}
+}
+
+// split returns the calls of a batch, and no more than one above the bound: a body of digits and
+// commas has millions, and each takes ten times what it has in the body.
+func split(body []byte) (batch []json.RawMessage, err error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if _, err := dec.Token(); err != nil { // [
+		return nil, err
+	}
+	for dec.More() {
+		var one json.RawMessage
+		if err := dec.Decode(&one); err != nil {
+			return nil, err
+		}
+		if batch = append(batch, one); len(batch) > maxBatch {
+			return batch, nil
+		}
+	}
+	if _, err := dec.Token(); err != nil { // ]
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("something follows the batch")
+	}
+	return batch, nil
 }

@@ -187,6 +187,24 @@ func TestExtension(t *testing.T) {
 	}
 }
 
+// TestSplit: a batch is read as far as the bound only, and must be whole below it.
+func TestSplit(t *testing.T) {
+	body := []byte("[" + strings.Repeat("1,", 2<<20) + "1]")
+	least := testing.AllocsPerRun(1, func() {
+		if got, err := split(body); err != nil || len(got) != maxBatch+1 {
+			t.Errorf("%d calls, %v", len(got), err)
+		}
+	})
+	if least > 1000 {
+		t.Errorf("%.0f allocations", least)
+	}
+	for _, bad := range []string{"[1", "[1,", "[1,]", "[1] 2", "[1]]", "[,1]"} {
+		if got, err := split([]byte(bad)); err == nil {
+			t.Errorf("%s: %d calls", bad, len(got))
+		}
+	}
+}
+
 // TestNull: a method without a value has the result null, which wallets look for.
 func TestNull(t *testing.T) {
 	s := &Server{Methods: map[string]Method{"none": func(context.Context, json.RawMessage) (Result, error) { return Result{}, nil }}}
