@@ -244,6 +244,7 @@ func TestProgram(t *testing.T) {
 // TestReload: a signal has the torrc read again, and SAVECONF writes what is read then.
 func TestReload(t *testing.T) {
 	r := start(t, deadNetwork+"SocksPort 0\nControlPort unix:DIR/s\nDisableNetwork 1\n", "--MaxCircuitDirtiness", "33")
+	r.out.wait(t, `\[notice\] Bootstrapped 0% \(starting\): Starting\n`)
 	r.out.wait(t, `Opened Control listener connection \(ready\) on /`)
 	c := dial(t, "unix", r.dir+"/s")
 	c.want("AUTHENTICATE", "250 OK")

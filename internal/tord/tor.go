@@ -125,6 +125,9 @@ func (t *tor) takeLocked(before, p *plan) error {
 	for _, l := range fresh { // last, because programs that wait for this look into the files then
 		t.tellPort(l.l.Addr())
 	}
+	if _, node := t.plan(); before == nil && node == nil { // with DisableNetwork nothing else comes, and programs wait for a first step
+		t.notice("Bootstrapped %d%% (%s): %s", phases[0].percent, phases[0].tag, phases[0].summary)
+	}
 	return nil
 }
 
