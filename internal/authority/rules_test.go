@@ -3,6 +3,7 @@ package authority
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -194,6 +195,19 @@ func TestAttachedSignatures(t *testing.T) {
 		late.ValidAfter = late.ValidAfter.Add(time.Hour)
 		if _, err := a.addSignatures(&late, netip.Addr{}); err == nil {
 			t.Error("signatures of another time are kept")
+		}
+		// Those of a round that it has left out are no mistake of the sender's.
+		earlier := *documents[0]
+		earlier.ValidAfter = time.Now().Add(time.Millisecond)
+		for range 2 {
+			if n, err := a.addSignatures(&earlier, netip.Addr{}); n != 0 || !errors.Is(err, errLeftOut) {
+				t.Errorf("signatures of an earlier round: %v", err)
+			}
+			earlier.ValidAfter = a.round.start.Add(-time.Millisecond)
+		}
+		earlier.ValidAfter = time.Now()
+		if _, err := a.addSignatures(&earlier, netip.Addr{}); err == nil || errors.Is(err, errLeftOut) {
+			t.Errorf("signatures of a round that is over: %v", err)
 		}
 		if _, err := a.compute(); err != nil {
 			t.Fatal(err)

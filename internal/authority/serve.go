@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -145,6 +146,10 @@ func (a *Authority) post(peer dirserver.Peer, r *dirserver.Request) *dirserver.R
 		n := 0
 		if err == nil {
 			n, err = a.addSignatures(d, peer.Addr)
+		}
+		if errors.Is(err, errLeftOut) {
+			a.log.Debug("posted signatures not used", "err", err)
+			return dirserver.Short(200, oneLine(err))
 		}
 		if err != nil {
 			a.grumble.say(slog.LevelWarn, "posted signatures refused", err)

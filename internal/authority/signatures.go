@@ -91,6 +91,9 @@ func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.round
+	if now := a.cfg.Now(); d.ValidAfter.After(now) && (r == nil || d.ValidAfter.Before(r.start)) {
+		return 0, errLeftOut
+	}
 	if r == nil {
 		return 0, fault.New(fault.Refused, "no round of voting is under way")
 	}
@@ -99,6 +102,11 @@ func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr)
 	}
 	return a.attachLocked(d)
 }
+
+// errLeftOut reports signatures of a round that goes on without this authority, which came too
+// late to vote in it, or still waits for relays. To C tor, a refusal would mean that something
+// is wrong: it warns its operator.
+var errLeftOut = fault.New(fault.Refused, "signatures ignored: this authority has no part in that round")
 
 // keepEarlyLocked keeps the good signatures of a document until the consensuses
 // are computed, whose digests they must match.
