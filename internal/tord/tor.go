@@ -73,8 +73,12 @@ func (t *tor) start(p *plan) error {
 	return t.takeLocked(nil, p)
 }
 
-// writeFile writes a file that is removed at the end.
+// writeFile writes a file that is removed at the end. A pipe is refused: nobody may read it, and
+// it is not ours to remove.
 func (t *tor) writeFile(path, text string, mode os.FileMode) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fault.New(fault.Config, "%s: %w", path, atomicfile.ErrNotRegular)
+	}
 	if err := atomicfile.Write(path, []byte(text), mode); err != nil {
 		return err
 	}
