@@ -8,9 +8,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// maxDiffs bounds the bytes of all diffs of a flavor: from each of the earlier
-// consensuses, which nearly nobody has.
-const maxDiffs = 16 << 20
+// diffRoom bounds the bytes of all diffs to a consensus. From all of 72 hours they are 2.9 times as long as
+// a consensus of 20,000 relays.
+func diffRoom(consensus int) int { return max(16<<20, 4*consensus) }
 
 // diffCache keeps the diffs to the current consensuses, made when first asked
 // for. There are no more than earlier consensuses.
@@ -100,7 +100,7 @@ func (dc *diffCache) make(s *Server, from *Earlier, to *Consensus) *Doc {
 	dc.mu.Lock()
 	defer dc.mu.Unlock()
 	of := &dc.of[to.Flavor]
-	if of.to.SHA3 != to.SHA3 || of.size+len(text) > maxDiffs {
+	if of.to.SHA3 != to.SHA3 || of.size+len(text) > diffRoom(len(to.Doc.body)) {
 		return nil
 	}
 	of.size += len(text)
