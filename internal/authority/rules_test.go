@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -170,6 +171,7 @@ func TestAttachedSignatures(t *testing.T) {
 		all, _ := inMemory(t, n, identities, signings, nil)
 		votes := votesOf(t, all)
 		var documents []*netdoc.DetachedSignatures
+		var text []byte // of one of them
 		for i, a := range all {
 			for _, v := range votes {
 				if err := a.addVote(v, true); err != nil {
@@ -187,7 +189,7 @@ func TestAttachedSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			documents = append(documents, d)
+			documents, text = append(documents, d), own
 		}
 		a := all[0]
 		// Before the consensus is computed, those of another time are refused.
@@ -209,6 +211,14 @@ func TestAttachedSignatures(t *testing.T) {
 		if _, err := a.addSignatures(&earlier, netip.Addr{}); err == nil || errors.Is(err, errLeftOut) {
 			t.Errorf("signatures of a round that is over: %v", err)
 		}
+		start := a.round.start
+		for other, status := range map[time.Duration]int{time.Hour: 200, -time.Hour: 400} {
+			a.round.start = start.Add(other)
+			if r := a.post(dirserver.Peer{}, &dirserver.Request{Method: "POST", Path: "/tor/post/consensus-signature", Body: text}); r.Status != status {
+				t.Errorf("signatures of another round, posted: %d, not %d", r.Status, status)
+			}
+		}
+		a.round.start = start
 		if _, err := a.compute(); err != nil {
 			t.Fatal(err)
 		}
