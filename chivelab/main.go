@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/cli"
-	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/program"
 )
 
 func main() {
 	root := rootCommand()
 	var also []os.Signal
 	if c, _, err := root.Find(os.Args[1:]); err == nil && !c.Hidden { // nodes go with their laboratory
-		also = child.Ends()
+		also = program.Ends()
 	}
 	cli.Main(root, also...)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 	"github.com/ethereum/go-ethereum/rlp"
 
-	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive"
 )
 
 // The two forms of an onion in a node record.
@@ -44,11 +44,10 @@ func ParseOnion3(text string) (Onion3, error) {
 	if strings.IndexByte(text, '.') != onionTextLen-len(".onion") {
 		return "", errors.New("onion3: it is not 56 letters and digits and .onion")
 	}
-	id, err := hscrypto.ParseAddress(text)
-	if err != nil {
+	if _, err := chive.ParseOnionAddress(text); err != nil {
 		return "", fmt.Errorf("onion3: %w", err)
 	}
-	return Onion3(hscrypto.Address(id)), nil
+	return Onion3(strings.ToLower(text)), nil
 }
 
 // ENRKey implements enr.Entry.
@@ -98,7 +97,7 @@ func OnionOf(n *enode.Node) (host string, port int, err error) {
 	var onion Onion3
 	err = n.Load(&onion)
 	if enr.IsNotFound(err) {
-		if !hscrypto.IsAddress(n.Hostname()) {
+		if !chive.IsOnionHost(n.Hostname()) {
 			return "", 0, ErrNoOnion
 		}
 		onion, err = ParseOnion3(n.Hostname())

@@ -13,15 +13,23 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
-	"github.com/chivenet/chive/internal/hscrypto"
-	"github.com/chivenet/chive/internal/ident"
 )
 
 // testOnion returns the onion of a key that is made of one byte.
 func testOnion(seed byte) Onion3 {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
-	return Onion3(hscrypto.Address(ident.Ed25519ID(key.Public().(ed25519.PublicKey))))
+	return onionOf(key.Public().(ed25519.PublicKey))
+}
+
+// onionOf returns the onion of a public key.
+func onionOf(key ed25519.PublicKey) Onion3 {
+	address, err := chive.OnionAddress(key)
+	if err != nil {
+		panic(err)
+	}
+	return Onion3(address)
 }
 
 // rawOnion returns the 35 bytes of an onion.
@@ -68,7 +76,8 @@ func TestOnion3Malformed(t *testing.T) {
 	version := rawOnion(t, good)
 	version[34] = 2
 	// The identity of the curve has a small order.
-	small := ident.Ed25519ID{0: 1}
+	small := make(ed25519.PublicKey, ed25519.PublicKeySize)
+	small[0] = 1
 	for _, c := range []struct {
 		name  string
 		entry enr.Entry
@@ -76,7 +85,7 @@ func TestOnion3Malformed(t *testing.T) {
 	}{
 		{"checksum", enr.WithEntry("onion3", wrongSum), "checksum"},
 		{"version", enr.WithEntry("onion3", version), "version 2"},
-		{"small order", enr.WithEntry("onion3", hscrypto.Address(small)), "prime order"},
+		{"small order", enr.WithEntry("onion3", onionOf(small).Addr()), "prime order"},
 		{"short", enr.WithEntry("onion3", good.Addr()[1:]), "neither"},
 		{"long", enr.WithEntry("onion3", good.Addr()+"."), "neither"},
 		{"a host before it", enr.WithEntry("onion3", "www."+good.Addr()[4:]), "56 letters"},
@@ -141,7 +150,7 @@ func FuzzOnion3(f *testing.F) {
 			}
 			return
 		}
-		if _, err := hscrypto.ParseAddress(o.Addr()); err != nil {
+		if _, err := chive.ParseOnionAddress(o.Addr()); err != nil {
 			t.Fatalf("%q: %v", o, err)
 		}
 		out, err := rlp.EncodeToBytes(o)

@@ -2,7 +2,6 @@ package devp2p
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -11,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/chivenet/chive/internal/hsservice"
-	"github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive"
 
 	"github.com/chivenet/chive/devp2p/internal/torctl"
 )
@@ -27,8 +25,8 @@ const (
 type torListener struct {
 	net.Listener // of loopback, where the daemon sends connections
 	owner        *torProxy
-	lock         *role.Dir // of the key's directory
-	key          *hsservice.Key
+	key          chive.OnionKey
+	unlock       func() error // lets go of the key's directory
 	port         int
 
 	ctx     context.Context
@@ -53,18 +51,16 @@ func (p *torProxy) ListenOnion(ctx context.Context, keyDir string, port int) (_ 
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("devp2p: port %d is not from 1 to 65535", port)
 	}
-	l := &torListener{owner: p, port: port, ended: make(chan struct{}), published: make(chan struct{})}
+	l := &torListener{owner: p, port: port, unlock: func() error { return nil }, ended: make(chan struct{}), published: make(chan struct{})}
 	if keyDir != "" {
-		if l.lock, err = role.OpenServiceDir(keyDir); err != nil {
-			return nil, err
-		}
-		l.key, err = hsservice.OpenKey(keyDir)
+		l.key, l.unlock, err = chive.OpenOnionKey(keyDir)
 	} else {
-		l.key, err = hsservice.NewKey()
+		l.key, err = chive.NewOnionKey()
 	}
-	if err == nil {
-		l.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
 	}
+	l.Listener, err = net.Listen("tcp", "127.0.0.1:0")
 	var control *torctl.Conn
 	if err == nil {
 		control, err = l.open(ctx)
@@ -90,7 +86,7 @@ func (p *torProxy) ListenOnion(ctx context.Context, keyDir string, port int) (_ 
 		if l.Listener != nil {
 			l.Listener.Close()
 		}
-		return nil, errors.Join(err, l.lock.Close())
+		return nil, errors.Join(err, l.unlock())
 	}
 	go l.keep(control)
 	return l, nil
@@ -105,8 +101,7 @@ func (l *torListener) open(ctx context.Context) (*torctl.Conn, error) {
 	}
 	// The subscription is first, so that no event of the service is missed.
 	if _, err = c.Command(ctx, "SETEVENTS HS_DESC"); err == nil {
-		_, err = c.Command(ctx, fmt.Sprintf("ADD_ONION ED25519-V3:%s Port=%d,%s",
-			base64.StdEncoding.EncodeToString(l.key.Bytes()), l.port, l.Listener.Addr()))
+		_, err = c.Command(ctx, fmt.Sprintf("ADD_ONION %s Port=%d,%s", l.key.Text(), l.port, l.Listener.Addr()))
 	}
 	if err != nil {
 		c.Close()
@@ -264,7 +259,7 @@ func (l *torListener) Close() error {
 		l.owner.mu.Unlock()
 		l.cancel()
 		<-l.ended
-		l.closed = errors.Join(l.Listener.Close(), l.lock.Close())
+		l.closed = errors.Join(l.Listener.Close(), l.unlock())
 	})
 	return l.closed
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/program/programtest"
 
 	"github.com/chivenet/chive/devp2p"
 )
@@ -57,7 +57,7 @@ func TestTorProxyConfig(t *testing.T) {
 func startTor(t *testing.T, ctx context.Context, nw *lab.Network, clients int) *ctor.Network {
 	t.Helper()
 	_, _, err := ctor.Find("")
-	labtest.Need(t, "C tor", err)
+	programtest.Need(t, "C tor", err)
 	text, err := os.ReadFile(nw.NetworkFile)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestTorProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no network of relays")
 	}
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})

@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/internal/netdir"
@@ -79,7 +80,7 @@ func newNamedAuthorityNet(t *testing.T, n int, names, torrc []string, relays int
 	labtest.Need(t, "C tor", err)
 	newer := ""
 	if slices.ContainsFunc(names, isNewer) {
-		newer = labtest.NewestTor(t)
+		newer = ctortest.NewestTor(t)
 	}
 	an := &authorityNet{t: t, tor: tor, newer: newer, dir: t.TempDir(), net: &netdir.Network{Name: "authorities"}, published: map[string][]*netdoc.Consensus{}}
 	an.net.Testing.AllowPrivateAddresses = true

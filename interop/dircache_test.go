@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
@@ -32,7 +33,7 @@ import (
 // stem and stock clients through its ORPort.
 func TestDirectoryCache(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
 	r := startRelay(t, nw, relay.Config{Nickname: "chivecache", AssumeReachable: true, DirListen: netip.MustParseAddrPort("127.0.0.1:0"), ExtraInfo: true})
 	measured(t, nw, r)
 	await(t, "the relay is listed", patience, func() bool { return strings.Contains(r.Status().Flags, "Guard") })

@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -98,7 +98,7 @@ func TestDirectoryFromCTor(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("%d authorities", n), func(t *testing.T) {
 			t.Parallel()
-			nw := labtest.Network(t, ctor.Options{Authorities: n, Relays: 3, Exits: 2})
+			nw := ctortest.Network(t, ctor.Options{Authorities: n, Relays: 3, Exits: 2})
 			desc := nw.Description()
 			p := &dirPorts{nw: &desc, answered: map[dirclient.Purpose]int{}}
 			dir := t.TempDir()
@@ -143,7 +143,7 @@ func bootstrap(t *testing.T, p *dirPorts, dir string) (time.Duration, *netdir.Di
 // A client follows C tor's authorities from consensus to consensus, by diffs.
 func TestDirectoryFollowsCTor(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 3, Exits: 2, VotingInterval: 10 * time.Second})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 3, Exits: 2, VotingInterval: 10 * time.Second})
 	desc := nw.Description()
 	desc.Testing.VotingInterval = 10 * time.Second
 	p := &dirPorts{nw: &desc, answered: map[dirclient.Purpose]int{}}

@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hibernate"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/relay"
 )
 
@@ -36,7 +36,7 @@ func (h *hours) At(time.Time) hibernate.Interval {
 // and they list it again when it serves again.
 func TestHibernationInCTorNetwork(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
 	intervals := &hours{first: time.Now().Add(-100 * time.Hour).Round(0)}
 	r := startRelay(t, nw, relay.Config{Nickname: "chivesleeper", AssumeReachable: true,
 		Accounting: relay.Accounting{Max: 4_000_000, Rule: hibernate.Sum, Periods: intervals}})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/measure"
 	"github.com/chivenet/chive/internal/lab/netns"
@@ -30,7 +31,7 @@ func TestMeasure(t *testing.T) {
 		t.Logf("NOT in a namespace, delayed acknowledgements count: %v", err)
 	}
 	ctx := bounded(t, 10*time.Minute)
-	nw := labtest.Network(t, ctor.Options{Relays: 2, Exits: 1, Scheduler: "Vanilla"})
+	nw := ctortest.Network(t, ctor.Options{Relays: 2, Exits: 1, Scheduler: "Vanilla"})
 	pin := []*ctor.Node{nw.Node("relay0"), nw.Node("relay1"), nw.Node("exit0")}
 	var reports []*measure.Report
 	subjects := []subject{torClient{}}

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdir"
@@ -30,7 +30,7 @@ func TestOnionArti(t *testing.T) {
 	path := needArti(t)
 	t.Run("through C tor", func(t *testing.T) {
 		t.Parallel()
-		nw := labtest.Network(t, ctor.Options{Relays: 6, Exits: 2})
+		nw := ctortest.Network(t, ctor.Options{Relays: 6, Exits: 2})
 		defer quiet(t, nw)()
 		onionArti(t, path, nw.Description())
 	})

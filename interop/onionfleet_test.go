@@ -20,7 +20,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 )
 
@@ -30,7 +30,7 @@ const fleetPort = 7
 // balancedNetwork is a network with the times that OnionBalance expects of one for tests.
 func balancedNetwork(t *testing.T) *ctor.Network {
 	t.Helper()
-	return labtest.Network(t, ctor.Options{Authorities: 3, Relays: 5, Exits: 1, Clients: 1, VotingInterval: 20 * time.Second})
+	return ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 5, Exits: 1, Clients: 1, VotingInterval: 20 * time.Second})
 }
 
 // named hosts a service that says its name on each connection.
@@ -221,7 +221,7 @@ func TestOnionBalance(t *testing.T) {
 // TestOnionFrontend has Chive be the frontend of a backend of C tor's and one of its own.
 func TestOnionFrontend(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
 	k, err := chive.NewOnionKey()
 	if err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func probing(t *testing.T, who string, next func() dialer, address string, withi
 // time.
 func TestOnionFleet(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 6, Exits: 2, Clients: 1})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 6, Exits: 2, Clients: 1})
 	k, err := hsservice.NewKey()
 	if err != nil {
 		t.Fatal(err)

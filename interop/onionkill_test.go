@@ -18,7 +18,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -65,7 +65,7 @@ func killUnderTransfer(t *testing.T, ours bool) {
 			opts.Extra["client2"] = append(opts.Extra["client2"], fmt.Sprintf("HiddenServicePort %d %s", port, addr))
 		}
 	}
-	nw := labtest.Network(t, opts)
+	nw := ctortest.Network(t, opts)
 	ctx := bounded(t, 6*time.Minute)
 	d := nw.Description()
 	k := &killer{t: t, nw: nw, asks: nw.Node("client1")}

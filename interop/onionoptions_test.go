@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 )
@@ -25,7 +25,7 @@ import (
 // relays are the introduction points, and its clients judge.
 func TestOnionOptions(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
 	c, _ := host(t, nw)
 	proxy := nw.Node("client0").SOCKS.String()
 	t.Run("circuit id", func(t *testing.T) { exportsCircuit(t, c, proxy) })

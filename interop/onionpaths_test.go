@@ -22,7 +22,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/path"
@@ -31,7 +31,7 @@ import (
 // TestOnionPaths has Chive and C tor meet with full vanguards and as single onion
 // services, over relays of C tor.
 func TestOnionPaths(t *testing.T) {
-	nw := labtest.Network(t, ctor.Options{Relays: 7, Exits: 1, Clients: 1, Extra: map[string][]string{"auth": {"TestingDirAuthVoteHSDir *"}}})
+	nw := ctortest.Network(t, ctor.Options{Relays: 7, Exits: 1, Clients: 1, Extra: map[string][]string{"auth": {"TestingDirAuthVoteHSDir *"}}})
 	tg, err := target.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 )
@@ -27,7 +27,7 @@ import (
 // accepts their proofs. A client that makes no proofs is served when nobody else comes.
 func TestOnionWithPuzzles(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2})
 	dir := t.TempDir()
 	log := filepath.Join(dir, "info")
 	told := func() []byte {
@@ -84,7 +84,7 @@ func TestOnionWithPuzzles(t *testing.T) {
 // suggests an effort. C tor's client makes the proof, and the service serves it.
 func TestOnionAsksForWork(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
 	ctx := bounded(t, patience)
 	server := onionClient(t, ctx, nw, nil)
 	const loadPort, torPort = 80, 7

@@ -18,7 +18,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 )
@@ -84,7 +84,7 @@ func serve(t *testing.T, c *chive.Client, cfg chive.OnionConfig) *chive.OnionLis
 // clients use it.
 func TestOnionService(t *testing.T) {
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
 	proxy := nw.Node("client0").SOCKS
 	c, told := host(t, nw)
 	dir := t.TempDir() + "/service"

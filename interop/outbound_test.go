@@ -12,7 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -27,7 +27,7 @@ func TestSourceAddressesInCTorNetwork(t *testing.T) {
 	t.Parallel()
 	from := func(s string) netaddr.Sources { return netaddr.Sources{V4: netip.MustParseAddr(s)} }
 	links, streams, clients := from("127.0.0.3"), from("127.0.0.4"), from("127.0.0.5")
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 3, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 3, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
 	policy, err := exit.ParsePolicy([]string{"accept *:*"})
 	if err != nil {
 		t.Fatal(err)

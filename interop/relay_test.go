@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdir"
@@ -90,7 +91,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer web.Close()
-	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 2, Exits: 2, Clients: 1, VotingInterval: 10 * time.Second, LogLevel: "info",
+	nw := ctortest.Network(t, ctor.Options{Authorities: 3, Relays: 2, Exits: 2, Clients: 1, VotingInterval: 10 * time.Second, LogLevel: "info",
 		Nameserver: web.Nameserver()})
 	logs := map[string]int64{}
 	for _, n := range nw.Nodes {

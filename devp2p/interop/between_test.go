@@ -10,8 +10,8 @@ import (
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // between puts a chive-eth relay strictly between two stock geths: each has a sidecar that
@@ -82,7 +82,7 @@ func TestRelayBetween(t *testing.T) {
 func TestRelayBetweenTor(t *testing.T) {
 	gethtest.Program(t, "geth")
 	_, _, err := ctor.Find("")
-	labtest.Need(t, "C tor", err)
+	programtest.Need(t, "C tor", err)
 	nw := startLab(t, lab.Options{})
 	daemon := stockTor(t, nw)
 	between(t, nw, func(*exec.Cmd) {}, "--tor-proxy", daemon.SOCKS.String(), "--tor-control", daemon.ControlAddr.String())

@@ -11,9 +11,9 @@ import (
 
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // stockTor runs a tor daemon as a client of a lab network.
@@ -54,7 +54,7 @@ func stockTor(t *testing.T, nw *lab.Network) *ctor.Node {
 // and its control port.
 func TestTwoGethsTor(t *testing.T) {
 	_, _, err := ctor.Find("")
-	labtest.Need(t, "C tor", err)
+	programtest.Need(t, "C tor", err)
 	nw := startLab(t, lab.Options{})
 	a, b := startGeth(t), startGeth(t)
 	daemon := stockTor(t, nw)

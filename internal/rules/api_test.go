@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and
 var public = map[string]string{
 	"": "chive", "relay": "relay", "authority": "authority", "lab": "lab",
 	"fte": "fte", "fte/lang": "fte-lang", "socks": "socks",
+	"program": "program", "program/commandline": "program-commandline", "program/programtest": "program-programtest",
 }
 
 // TestAPI compares what the public packages export with the files in api/, so

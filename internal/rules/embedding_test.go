@@ -24,6 +24,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/program"
 	"github.com/chivenet/chive/relay"
 	"github.com/chivenet/chive/socks"
 )
@@ -43,7 +44,7 @@ func TestEmbedding(t *testing.T) {
 		t.Fatal(err)
 	}
 	fset := token.NewFileSet()
-	_, imports := exported(t, fset, []string{module, module + "/lab", module + "/relay", module + "/socks", "testing", "net/http"})
+	_, imports := exported(t, fset, []string{module, module + "/lab", module + "/program", module + "/relay", module + "/socks", "testing", "net/http"})
 	fragments := strings.Split(string(text), "\n```go\n")[1:]
 	for i, fragment := range fragments {
 		code, _, ended := strings.Cut(fragment, "\n```\n")

@@ -121,10 +121,14 @@ var levels = map[string]int{
 	"relay":     top + 1,
 	"socks":     top + 1,
 
-	"internal/proxydial":  top + 1, // what the proxy listeners dial through
-	"internal/lab/ports":  3,       // ports of loopback: it knows of no network
-	"internal/lab/target": 3,       // what traffic goes to: neither does it
-	"internal/lab/...":    top + 1,
+	"program":             top + 1, // what programs around Chive need
+	"program/commandline": top + 1,
+
+	"internal/proxydial":   top + 1, // what the proxy listeners dial through
+	"internal/lab/ports":   3,       // ports of loopback: it knows of no network
+	"internal/lab/target":  3,       // what traffic goes to: neither does it
+	"internal/lab/labtest": 3,       // helpers of tests: neither do they
+	"internal/lab/...":     top + 1,
 
 	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/watch":  top + 2, // a view of what the daemon tells
@@ -152,6 +156,7 @@ var levels = map[string]int{
 	"internal/hostile/...":         support,
 	"internal/localhttp/guardtest": support,
 	"internal/command/commandtest": support,
+	"program/programtest":          support,
 	"internal/panics/panicstest":   support,
 	"internal/simnet/...":          support,
 	"internal/testvec/...":         support,

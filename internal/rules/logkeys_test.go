@@ -124,7 +124,7 @@ func f() {
 // elsewhere.
 var logWriters = map[string]string{
 	"internal/logline":           "it is what this test is about",
-	"internal/lab/labtest":       "for tests",
+	"internal/lab/ctortest":      "for tests",
 	"internal/panics/panicstest": "for tests",
 }
 

@@ -44,7 +44,7 @@ func TestNoTesting(t *testing.T) {
 	seen := 0
 	for _, p := range listed(t) {
 		level, _ := levelOf(t, p.ImportPath)
-		helps := level == support || strings.HasSuffix(p.ImportPath, "/labtest") // helpers of tests
+		helps := level == support || strings.HasSuffix(p.ImportPath, "/labtest") || strings.HasSuffix(p.ImportPath, "/ctortest") // helpers of tests
 		if !slices.Contains(p.Imports, "testing") {
 			continue
 		}

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
@@ -155,7 +155,7 @@ Log notice stdout
 // TestTor has a C tor bridge and C tor clients use chive as their pluggable
 // transport, and fetches through each.
 func TestTor(t *testing.T) {
-	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 2})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 2})
 	torPath, _, err := ctor.Find("")
 	if err != nil {
 		t.Fatal(err)

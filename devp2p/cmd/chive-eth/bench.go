@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/devp2p/internal/bench"
-	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/program/commandline"
 )
 
 // benchCommand measures connections, speed and peers on a network of its own.
@@ -78,7 +78,7 @@ func benchCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	kinds = kindNames()
-	f.Var(&options.WordList{At: &kinds, Of: kindNames()}, "kinds", "`KINDS` to measure: tor is over the same relays as chive, tor-vanilla over stock relays")
+	f.Var(commandline.Words(&kinds, kindNames()), "kinds", "`KINDS` to measure: tor is over the same relays as chive, tor-vanilla over stock relays")
 	f.BoolVar(&short, "short", false, "a quick look: less of everything")
 	f.StringVar(&file, "json", "", "write the results to `FILE`, too")
 	f.StringVar(&figures, "figures", "", "draw figures into `DIR`, too, as PNG and PDF")

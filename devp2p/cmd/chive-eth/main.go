@@ -9,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/chivenet/chive/internal/command"
-	"github.com/chivenet/chive/internal/command/manual"
-	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/internal/version"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/commandline"
 )
 
 // rootCommand is chive-eth itself; each subcommand is a file of this package.
@@ -22,10 +20,10 @@ func rootCommand() *cobra.Command {
 		Short: "Ethereum's peer-to-peer protocol over onion services",
 		Long: "chive-eth connects Ethereum nodes through Tor's onion services: as a relay node of\n" +
 			"its own, or beside a geth that already runs.",
-		Version: version.String(),
+		Version: program.Version(),
 	}
 	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), demoCommand(), benchCommand(), benchNodeCommand(), manualCommand())
-	command.Prepare(root)
+	commandline.Prepare(root)
 	return root
 }
 
@@ -33,7 +31,7 @@ func rootCommand() *cobra.Command {
 func manualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "manual DIR", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return manual.Write(cmd.Root(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return commandline.WriteManual(cmd.Root(), args[0]) },
 	}
 }
 
@@ -41,12 +39,12 @@ func main() {
 	root := rootCommand()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if c, _, err := root.Find(os.Args[1:]); err == nil && !c.Hidden { // a measured node goes with its measurement
-		ends = append(ends, child.Ends()...)
+		ends = append(ends, program.Ends()...)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	if err := root.ExecuteContext(ctx); err != nil {
-		command.Complain(os.Stderr, "chive-eth", err)
+		commandline.Complain(os.Stderr, "chive-eth", err)
 		os.Exit(1)
 	}
 }

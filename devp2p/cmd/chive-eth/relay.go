@@ -12,8 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
-	"github.com/chivenet/chive/internal/atomicfile"
-	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/program"
 )
 
 const relayLong = `Run an Ethereum node without state that other nodes reach by its onion.
@@ -127,7 +126,7 @@ func (s *relaySettings) chain() (*ethnode.Chain, error) {
 			return nil, fmt.Errorf("--network: two files: %s and %s", s.networkFile, v)
 		default:
 			if _, err := os.Stat(v); err != nil {
-				return nil, fmt.Errorf("--network %s: it is no Ethereum network (%s), and no file: %w", v, strings.Join(ethnode.Networks(), ", "), fault.Why(err))
+				return nil, fmt.Errorf("--network %s: it is no Ethereum network (%s), and no file: %w", v, strings.Join(ethnode.Networks(), ", "), program.Why(err))
 			}
 			s.networkFile = v
 		}
@@ -154,7 +153,7 @@ func nodes(flag string, values []string) ([]*enode.Node, error) {
 	for _, v := range values {
 		lines := []string{v}
 		if !strings.HasPrefix(v, "enode://") && !strings.HasPrefix(v, "enr:") {
-			raw, err := atomicfile.Read(v, maxNodeFile)
+			raw, err := program.ReadFile(v, maxNodeFile)
 			if err != nil {
 				return nil, fmt.Errorf("--%s: it is no enode URL, no ENR, and no file: %w", flag, err)
 			}

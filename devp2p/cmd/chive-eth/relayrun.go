@@ -26,9 +26,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/peers"
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
 	"github.com/chivenet/chive/devp2p/onr"
-	"github.com/chivenet/chive/internal/atomicfile"
-	"github.com/chivenet/chive/internal/logline"
-	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/program"
 )
 
 // events says which event of a peer's score an event of the eth protocol is.
@@ -60,7 +58,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if s.verbose {
 		level = slog.LevelDebug
 	}
-	log := logline.New(level, logline.Auto, logs)
+	log := program.NewLog(level, logs)
 	if err := positive(number{"maxpeers", s.maxPeers}, number{"pool-bytes", s.poolBytes}); err != nil {
 		return err
 	}
@@ -197,7 +195,7 @@ func nodeKey(path, dir string) (*ecdsa.PrivateKey, error) {
 	if key, err = crypto.GenerateKey(); err != nil {
 		return nil, err
 	}
-	return key, atomicfile.Write(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), atomicfile.Secret)
+	return key, program.WriteFile(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), 0o600)
 }
 
 // records tells the peers' scores what came of exchanging node records.
@@ -301,11 +299,11 @@ func (r *relay) Sent(h common.Hash) (any, bool) { return r.queue.Of(h) }
 
 // serveMetrics serves the node's counters at an address of loopback.
 func (r *relay) serveMetrics(addr string) (func(context.Context) error, error) {
-	registry := new(metrics.Registry)
-	r.node.Register(registry)
-	l, err := rpcserver.Listen(addr)
+	metrics := program.NewMetrics()
+	r.node.Register(metrics)
+	l, err := program.ListenLoopback(addr)
 	if err != nil {
 		return nil, err
 	}
-	return serveHTTP(l, "/metrics", metrics.ContentType, registry.WritePrometheus), nil
+	return serveHTTP(l, "/metrics", metrics), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -15,9 +16,8 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
-	"github.com/chivenet/chive/internal/atomicfile"
-	"github.com/chivenet/chive/internal/options"
-	"github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/commandline"
 )
 
 // tor is how a command reaches onions: flags that several commands share.
@@ -36,7 +36,7 @@ type tor struct {
 
 func (s *tor) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(options.Word{At: &s.policy, Of: policies()}, "policy", "`POLICY` by which peers are reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
+	f.Var(commandline.Word(&s.policy, policies()), "policy", "`POLICY` by which peers are reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
 	f.BoolVar(&s.prefer, "prefer-tor", false, "the same as --policy prefer-onion")
 	f.BoolVar(&s.only, "only-onion", false, "the same as --policy only-onion")
 	s.torFlags(cmd)
@@ -120,7 +120,7 @@ const maxPassword = 4 << 10
 func (s *tor) daemon(log *slog.Logger) (devp2p.Onions, error) {
 	cfg := devp2p.TorProxyConfig{SOCKS: s.proxy, Control: s.control, Log: log}
 	if s.password != "" {
-		raw, err := atomicfile.Read(s.password, maxPassword)
+		raw, err := program.ReadFile(s.password, maxPassword)
 		if err != nil {
 			return nil, fmt.Errorf("--tor-password-file: %w", err)
 		}
@@ -166,7 +166,7 @@ func port(flag string, n int) error {
 
 // ownDir is dataDir for commands that keep state there: it locks the directory, so that a relay
 // and a sidecar, which have the same default, do not share keys and a Tor client.
-func ownDir(path string) (string, *role.Dir, error) {
+func ownDir(path string) (string, io.Closer, error) {
 	dir, err := dataDir(path)
 	if err != nil {
 		return "", nil, err
@@ -174,9 +174,9 @@ func ownDir(path string) (string, *role.Dir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil { // others may not read it
 		return "", nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	lock, err := role.OpenDir(dir)
-	if errors.Is(err, role.ErrInUse) {
-		err = fmt.Errorf("a chive-eth relay or sidecar uses %s already, and this one needs a directory of its own (--data-dir): %w", dir, role.ErrInUse)
+	lock, err := program.LockDir(dir)
+	if errors.Is(err, program.ErrInUse) {
+		err = fmt.Errorf("a chive-eth relay or sidecar uses %s already, and this one needs a directory of its own (--data-dir): %w", dir, program.ErrInUse)
 	}
 	return dir, lock, err
 }

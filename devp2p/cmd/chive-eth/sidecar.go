@@ -12,7 +12,7 @@ import (
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/find"
 	"github.com/chivenet/chive/devp2p/internal/sidecar"
-	"github.com/chivenet/chive/internal/logline"
+	"github.com/chivenet/chive/program"
 )
 
 const sidecarLong = `Give a geth that already runs, unchanged, an onion, and connect it to nodes that have one.
@@ -92,7 +92,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if s.verbose {
 		level = slog.LevelDebug
 	}
-	log := logline.New(level, logline.Auto, cmd.ErrOrStderr())
+	log := program.NewLog(level, cmd.ErrOrStderr())
 	static, err := find.Nodes(s.static)
 	if err != nil {
 		return fmt.Errorf("--static: %w", err)

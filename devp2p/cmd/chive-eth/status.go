@@ -21,9 +21,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
 	"github.com/chivenet/chive/devp2p/internal/peers"
-	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/localhttp"
-	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/program"
 )
 
 // socketName is the Unix socket of a running relay, in its data directory. Other users
@@ -58,28 +56,26 @@ func (r *relay) status() relayStatus {
 // serveStatus listens on the socket in the data directory.
 func (r *relay) serveStatus(dir string) (func(context.Context) error, error) {
 	path := filepath.Join(dir, socketName)
-	l, err := socks.ListenUnix(path)
+	l, err := program.ListenUnix(path)
 	if err != nil {
 		return nil, fmt.Errorf("the socket for chive-eth status: %w", err)
 	}
-	return serveHTTP(l, "/status", "application/json", func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(r.status())
-	}), nil
-}
-
-// serveHTTP returns a service that answers one path.
-func serveHTTP(l net.Listener, path, kind string, write func(io.Writer) error) func(context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
+	return serveHTTP(l, "/status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := json.Marshal(r.status())
+		if err != nil {
 			http.Error(w, "it cannot be encoded", http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Content-Type", kind)
-		w.Write(b.Bytes())
-	})
-	server := &localhttp.Server{Handler: mux, Guard: localhttp.Guard{Loopback: true}, Port: path}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(append(text, '\n')) // an error means that who asked has gone
+	})), nil
+}
+
+// serveHTTP returns a service that answers one path.
+func serveHTTP(l net.Listener, path string, h http.Handler) func(context.Context) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+path, h)
+	server := &program.HTTPServer{Handler: mux, Guard: program.Guard{Loopback: true}, Name: path}
 	return func(ctx context.Context) error { return server.Serve(ctx, l) }
 }
 
@@ -129,7 +125,7 @@ func readStatus(ctx context.Context, socket string) ([]byte, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, fault.Why(err))
+		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, program.Why(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

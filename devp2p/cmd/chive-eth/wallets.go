@@ -20,8 +20,8 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/reads"
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
 	"github.com/chivenet/chive/devp2p/internal/torctl"
-	"github.com/chivenet/chive/internal/localhttp"
-	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/commandline"
 )
 
 // Values of --rpc-proofs.
@@ -45,7 +45,7 @@ func (s *wallets) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.rpc, "rpc", "", "answer wallets by JSON-RPC at an `ADDR` of loopback, such as 127.0.0.1:8545")
 	f.StringVar(&s.upstream, "rpc-upstream", "", "the `NODE` that is asked what wallets want to know of the chain: an https URL or an onion's URL, through Tor, or the IPC socket of a node on this machine")
-	f.Var(options.Word{At: &s.proofs, Of: []string{proofsAuto, proofsRequire}}, "rpc-proofs", "`PROOFS` of nonces and balances: auto checks those that --rpc-upstream has, require refuses answers without one (default auto)")
+	f.Var(commandline.Word(&s.proofs, []string{proofsAuto, proofsRequire}), "rpc-proofs", "`PROOFS` of nonces and balances: auto checks those that --rpc-upstream has, require refuses answers without one (default auto)")
 	f.StringArrayVar(&s.origins, "rpc-origin", nil, "an `ORIGIN` of a browser extension that may use --rpc, such as chrome-extension://ID (can be given several times)")
 }
 
@@ -65,7 +65,7 @@ func (s *wallets) check() error {
 		return errors.New("--rpc-proofs require is about --rpc-upstream, which is missing")
 	}
 	for _, o := range s.origins {
-		if err := localhttp.CheckExtension(o); err != nil {
+		if err := program.CheckExtension(o); err != nil {
 			return fmt.Errorf("--rpc-origin: %w", err)
 		}
 	}
@@ -89,7 +89,7 @@ func (s *wallets) serve(t *tor, r *relay, log *slog.Logger, out io.Writer) (func
 			return nil, fmt.Errorf("--rpc-upstream: %w", err)
 		}
 	}
-	l, err := rpcserver.Listen(s.rpc)
+	l, err := program.ListenLoopback(s.rpc)
 	if err != nil {
 		return nil, fmt.Errorf("--rpc: %w", err)
 	}

@@ -7,17 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/chivenet/chive/internal/command/commandtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 func fresh(...string) *cobra.Command { return rootCommand() }
 
 // TestWords: each flag that has a few words lists them, suggests one, and completes them.
-func TestWords(t *testing.T) { commandtest.Words(t, fresh, 2) }
+func TestWords(t *testing.T) { programtest.Words(t, fresh, 2) }
 
 // TestCompletion: a shell completes the values of all flags.
 func TestCompletion(t *testing.T) {
-	count := commandtest.Completion(t, fresh)
+	count := programtest.Completion(t, fresh)
 	if count["words"] < 2 || count["files"] < 5 || count["directories"] < 3 || count["extensions"] < 2 || count["nothing"] < 20 {
 		t.Errorf("only these flags complete something: %v", count)
 	}
@@ -25,7 +25,7 @@ func TestCompletion(t *testing.T) {
 
 // TestManual: groff and mandoc read the manual pages without a word.
 func TestManual(t *testing.T) {
-	if pages := commandtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 6 {
+	if pages := programtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 6 {
 		t.Errorf("%d pages", len(pages))
 	}
 }
@@ -43,16 +43,16 @@ func TestMistakes(t *testing.T) {
 	seen := 0
 	for _, c := range []struct {
 		name string
-		with commandtest.With
+		with programtest.With
 	}{
-		{"relay", commandtest.With{Flags: []string{"--policy", "clearnet", "--data-dir", "data"}, Later: []string{"tor-proxy", "tor-control", "tor-password-file"}}},
-		{"sidecar", commandtest.With{Flags: []string{"--ipc", "node.ipc", "--network", network, "--data-dir", "data"}}},
-		{"status", commandtest.With{}},
+		{"relay", programtest.With{Flags: []string{"--policy", "clearnet", "--data-dir", "data"}, Later: []string{"tor-proxy", "tor-control", "tor-password-file"}}},
+		{"sidecar", programtest.With{Flags: []string{"--ipc", "node.ipc", "--network", network, "--data-dir", "data"}}},
+		{"status", programtest.With{}},
 	} {
-		bad := commandtest.Bad(t, t.TempDir())
+		bad := programtest.Bad(t, t.TempDir())
 		bad["NODE"] = append(bad["FILE"], "enode://x", "enr:x")
 		bad["NETWORK"] = bad["FILE"]
-		seen += commandtest.Values(t, fresh, []string{c.name}, c.with, bad)
+		seen += programtest.Mistakes(t, fresh, []string{c.name}, c.with, bad)
 	}
 	if seen < 80 {
 		t.Errorf("only %d mistakes were found", seen)

@@ -16,12 +16,12 @@ import (
 	"github.com/ethereum/go-ethereum/log"
 	"github.com/ethereum/go-ethereum/p2p"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // TestRemote: the measuring side speaks with go-ethereum's server, and times all steps.
 func TestRemote(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)

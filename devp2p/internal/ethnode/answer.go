@@ -76,7 +76,7 @@ func (n *Node) takeAnswer(p *peer, m p2p.Msg) error {
 // skipAnswer drops an answer for which there is no room. The request runs into its time,
 // and is made again later.
 func (n *Node) skipAnswer(p *peer, m p2p.Msg) error {
-	n.counts.dropped.Inc()
+	n.counts.dropped.Add(1)
 	var start [32]byte
 	k, err := io.ReadFull(m.Payload, start[:min(int(m.Size), len(start))])
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/forkid"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/params"
+
+	"github.com/chivenet/chive/program"
 )
 
 // maxGenesis bounds a genesis file, in bytes.
@@ -55,7 +56,7 @@ func NamedChain(name string) (*Chain, error) {
 // ReadChain returns the chain of a genesis file, as geth init reads it. A network ID of 0
 // means that it is the chain ID.
 func ReadChain(path string, network uint64) (*Chain, error) {
-	raw, err := atomicfile.Read(path, maxGenesis)
+	raw, err := program.ReadFile(path, maxGenesis)
 	if err != nil {
 		return nil, fmt.Errorf("ethnode: read the genesis: %w", err)
 	}

@@ -2,13 +2,12 @@ package ethnode
 
 import (
 	"sync"
-
-	"github.com/chivenet/chive/internal/metrics"
+	"sync/atomic"
 )
 
 // counts are the node's counters.
 type counts struct {
-	accepted, refused, dropped metrics.Counter
+	accepted, refused, dropped atomic.Uint64
 
 	mu       sync.Mutex
 	faults   map[Event]uint64

@@ -117,19 +117,19 @@ func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 	}
 	err := n.check(chain, tx)
 	if errors.Is(err, errBusyBlobs) {
-		n.counts.dropped.Inc()
+		n.counts.dropped.Add(1)
 		n.fetch.settled(h)
 		return nil
 	}
 	if err := blobFault(tx, err); err != nil {
 		// The hash does not cover the blobs: another peer may have the right ones.
-		n.counts.refused.Inc()
+		n.counts.refused.Add(1)
 		return err
 	}
 	defer n.fetch.settled(h)
 	if err != nil {
 		n.refused.Add(h)
-		n.counts.refused.Inc()
+		n.counts.refused.Add(1)
 		n.config.Score(p.id, Useless)
 		n.log.Debug("a transaction fails its checks", "err", err)
 		return nil
@@ -140,10 +140,10 @@ func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 		return nil
 	case err != nil:
 		n.refused.Add(h)
-		n.counts.refused.Inc()
+		n.counts.refused.Add(1)
 		return nil
 	}
-	n.counts.accepted.Inc()
+	n.counts.accepted.Add(1)
 	n.config.Score(p.id, Useful)
 	n.relay(t)
 	return nil

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/metrics"
-	"github.com/chivenet/chive/internal/tools/metricrows"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 var update = flag.Bool("update", false, "write the table of chive-eth in docs/metrics.md")
@@ -17,8 +16,8 @@ var update = flag.Bool("update", false, "write the table of chive-eth in docs/me
 // TestMetrics: docs/metrics.md has what a node counts, and promtool finds nothing to complain
 // of.
 func TestMetrics(t *testing.T) {
-	r := new(metrics.Registry)
-	New(Config{Chain: chainOf(t)}).Register(r)
+	m := program.NewMetrics()
+	New(Config{Chain: chainOf(t)}).Register(m)
 	const file, begin, end = "../../../docs/metrics.md", "<!-- chive-eth: begin -->\n", "<!-- chive-eth: end -->\n"
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -26,7 +25,7 @@ func TestMetrics(t *testing.T) {
 	}
 	head, rest, began := bytes.Cut(page, []byte(begin))
 	have, tail, ended := bytes.Cut(rest, []byte(end))
-	want := "\n" + metricrows.Head + metricrows.Rows(r, "chive-eth relay") + "\n"
+	want := "\n" + m.Table("chive-eth relay") + "\n"
 	switch {
 	case !began || !ended:
 		t.Fatalf("%s has no table of chive-eth", file)
@@ -39,8 +38,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%s is out of date: go test -C devp2p -run TestMetrics ./internal/ethnode -update", file)
 	}
 	var text strings.Builder
-	if err := r.WritePrometheus(&text); err != nil {
+	if err := m.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	labtest.LintMetrics(t, text.String())
+	programtest.LintMetrics(t, text.String())
 }

@@ -85,7 +85,7 @@ func newPeer(ctx context.Context, end context.CancelCauseFunc, pp *p2p.Peer, rw 
 // flood counts a message that is dropped because of a rate. It returns a fault when the
 // peer does not stop.
 func (p *peer) flood(n *Node, what string) error {
-	n.counts.dropped.Inc()
+	n.counts.dropped.Add(1)
 	if p.floods.Allow() {
 		return nil
 	}

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
-	"github.com/chivenet/chive/internal/metrics"
-	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/program"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/p2p/enode"
@@ -59,7 +58,7 @@ type Status struct {
 func (n *Node) Status() Status {
 	s := Status{
 		Pool:     n.pool.Stats(),
-		Accepted: n.counts.accepted.Value(), Refused: n.counts.refused.Value(), Dropped: n.counts.dropped.Value(),
+		Accepted: n.counts.accepted.Load(), Refused: n.counts.refused.Load(), Dropped: n.counts.dropped.Load(),
 		Passed: make(map[string]uint64), Empty: make(map[string]uint64),
 	}
 	if c := n.chain.Load(); c != nil {
@@ -106,15 +105,14 @@ func (m *measured) text() map[string]string {
 	return out
 }
 
-// Register adds the node's counters to a registry.
-func (n *Node) Register(r *metrics.Registry) {
-	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
-	r.GaugeFunc("chive_eth_peers", "Peers that speak the eth protocol.", func() int64 { return int64(n.PeerCount()) })
-	r.GaugeFunc("chive_eth_pool_transactions", "Transactions in the pool.", func() int64 { return int64(n.pool.Stats().Count) })
-	r.GaugeFunc("chive_eth_pool_bytes", "Bytes of transactions in the pool.", func() int64 { return int64(n.pool.Stats().Bytes) })
-	r.CounterFunc("chive_eth_transactions_accepted_total", "Transactions that came into the pool.", n.counts.accepted.Value)
-	r.CounterFunc("chive_eth_transactions_refused_total", "Transactions that failed their checks or had no room.", n.counts.refused.Value)
-	r.CounterFunc("chive_eth_messages_dropped_total", "Messages that were dropped because of a rate or a bound.", n.counts.dropped.Value)
+// Register adds the node's counters to a program's metrics.
+func (n *Node) Register(m *program.Metrics) {
+	m.Gauge("chive_eth_peers", "Peers that speak the eth protocol.", func() int64 { return int64(n.PeerCount()) })
+	m.Gauge("chive_eth_pool_transactions", "Transactions in the pool.", func() int64 { return int64(n.pool.Stats().Count) })
+	m.Gauge("chive_eth_pool_bytes", "Bytes of transactions in the pool.", func() int64 { return int64(n.pool.Stats().Bytes) })
+	m.Counter("chive_eth_transactions_accepted_total", "Transactions that came into the pool.", n.counts.accepted.Load)
+	m.Counter("chive_eth_transactions_refused_total", "Transactions that failed their checks or had no room.", n.counts.refused.Load)
+	m.Counter("chive_eth_messages_dropped_total", "Messages that were dropped because of a rate or a bound.", n.counts.dropped.Load)
 	for i, c := range classes {
 		if c.parse == nil {
 			continue
@@ -127,8 +125,8 @@ func (n *Node) Register(r *metrics.Registry) {
 			}
 		}
 		label := "{class=\"" + strings.ReplaceAll(c.name, " ", "_") + "\"}"
-		r.CounterFunc("chive_eth_requests_passed_total"+label, "Requests that were passed on and answered.", value(&n.counts.passed))
-		r.CounterFunc("chive_eth_requests_unanswered_total"+label, "Requests to which no peer had an answer.", value(&n.counts.empty))
+		m.Counter("chive_eth_requests_passed_total"+label, "Requests that were passed on and answered.", value(&n.counts.passed))
+		m.Counter("chive_eth_requests_unanswered_total"+label, "Requests to which no peer had an answer.", value(&n.counts.empty))
 	}
 }
 

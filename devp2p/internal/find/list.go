@@ -16,7 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
-	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/program"
 )
 
 // The bounds of a list.
@@ -133,7 +133,7 @@ func Nodes(values []string) ([]*enode.Node, error) {
 		nodes, err := List(f)
 		f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", v, fault.Why(err))
+			return nil, fmt.Errorf("%s: %w", v, program.Why(err))
 		}
 		out = append(out, nodes...)
 	}

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // Program returns the path of geth or devp2p: in the directory CHIVE_GETH_DIR if that is
-// set, else in PATH. Without the program it ends the test as labtest.Need does.
+// set, else in PATH. Without the program it ends the test as programtest.Need does.
 func Program(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(os.Getenv("CHIVE_GETH_DIR"), name)
@@ -21,6 +21,6 @@ func Program(t *testing.T, name string) string {
 	} else {
 		_, err = os.Stat(path)
 	}
-	labtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
+	programtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
 	return path
 }

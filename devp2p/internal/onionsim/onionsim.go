@@ -4,16 +4,13 @@ package onionsim
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/chivenet/chive/internal/hscrypto"
-	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive"
 
 	"github.com/chivenet/chive/devp2p"
 )
@@ -127,11 +124,11 @@ func (n *node) ListenOnion(_ context.Context, keyDir string, port int) (devp2p.O
 	defer nw.mu.Unlock()
 	o, ok := nw.keys[keyDir]
 	if !ok || keyDir == "" {
-		pub, _, err := ed25519.GenerateKey(rand.Reader)
+		key, err := chive.NewOnionKey()
 		if err != nil {
 			return nil, err
 		}
-		o = devp2p.Onion3(hscrypto.Address(ident.Ed25519ID(pub)))
+		o = devp2p.Onion3(key.Address())
 		nw.keys[keyDir] = o
 	}
 	l := &listener{nw: nw, onion: o, addr: fmt.Sprintf("%s:%d", o, port), conns: make(chan net.Conn), done: make(chan struct{})}

@@ -12,9 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/chivenet/chive/internal/netaddr"
-
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/program"
 )
 
 type connState uint8
@@ -188,7 +187,7 @@ func groupOf(c net.Conn, onion bool) string {
 	if onion {
 		return "" // a Tor daemon does not tell
 	}
-	return "network " + netaddr.Peer(netaddr.Of(c.RemoteAddr())).String()
+	return "network " + program.PeerOf(c.RemoteAddr()).String()
 }
 
 // admit registers an incoming connection, or returns nil if there is no room for it.

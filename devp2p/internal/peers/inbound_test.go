@@ -14,11 +14,10 @@ import (
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
-
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // idle returns a manager that does not run, for tests of its rules.
@@ -167,7 +166,7 @@ func TestFull(t *testing.T) {
 // TestSybils: a thousand node keys behind one circuit hold no more than the limit, and an
 // honest node comes in meanwhile.
 func TestSybils(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	ctx := limited(t)
 	nw := onionsim.New()
 	a := run(t, nw.Node(), Config{MaxPeers: 20, PerCircuit: 3})

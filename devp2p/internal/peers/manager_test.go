@@ -14,11 +14,10 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
-
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 const patience = time.Minute
@@ -31,7 +30,7 @@ func limited(t *testing.T) context.Context {
 
 // TestConnects: nodes find the way, keep it, and come back after the peer was away.
 func TestConnects(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	ctx := limited(t)
 	nw := onionsim.New()
 	dir := t.TempDir()
@@ -234,7 +233,7 @@ func TestRefuses(t *testing.T) {
 // TestRunErrors: Run leaves nothing behind when a listener cannot be opened, and ends
 // when the onion ends.
 func TestRunErrors(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	ctx := limited(t)
 	nw := onionsim.New()
 	onions := nw.Node()
@@ -269,7 +268,7 @@ func TestRunErrors(t *testing.T) {
 
 // TestStopAnyTime: Run ends cleanly when it is stopped at any step.
 func TestStopAnyTime(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	nw := onionsim.New()
 	nw.SetDelay(3 * time.Millisecond)
 	a := run(t, nw.Node(), Config{})

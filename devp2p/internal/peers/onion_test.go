@@ -9,8 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/program/programtest"
 
 	"github.com/chivenet/chive/devp2p"
 )
@@ -20,7 +20,7 @@ func TestOverOnions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no network of relays")
 	}
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})

@@ -15,9 +15,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/chivenet/chive/internal/atomicfile"
-
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/program"
 )
 
 const (
@@ -44,7 +43,7 @@ func (m *Manager) storePath() string { return filepath.Join(m.cfg.Dir, "peers.js
 // load reads the nodes that were kept. A file that this package cannot have written is
 // refused as a whole. Nodes that the policy does not allow are left out.
 func (m *Manager) load(path string) error {
-	data, err := atomicfile.ReadRegular(path, maxStore)
+	data, err := program.ReadRegular(path, maxStore)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -147,7 +146,7 @@ func (m *Manager) save(path string) error {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
 	if err == nil {
-		err = atomicfile.Write(path, append(data, '\n'), atomicfile.Secret)
+		err = program.WriteFile(path, append(data, '\n'), 0o600)
 	}
 	if err != nil {
 		m.mu.Lock()

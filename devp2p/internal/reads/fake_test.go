@@ -24,7 +24,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // fakeNode is this machine's part.
@@ -70,7 +70,7 @@ type fakeUpstream struct {
 // start returns the methods with a fake upstream behind a dialler.
 func (u *fakeUpstream) start(t *testing.T, n Node, require bool) func(method string, params ...any) (string, error) {
 	t.Helper()
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	u.keys = map[string]bool{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c struct {

@@ -24,7 +24,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 const onion = "2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion"
@@ -227,7 +227,7 @@ func TestSlowUpstream(t *testing.T) {
 // TestSocket: the IPC socket of a node on this machine. Its word counts without proofs: it is the
 // user's own.
 func TestSocket(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	dir, err := os.MkdirTemp("", "reads") // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestSocket(t *testing.T) {
 // TestCertificate: a certificate of nobody, and one for another host, are refused, and the upstream
 // gets no request.
 func TestCertificate(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	asked := make(chan struct{}, 10)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/chivenet/chive/internal/localhttp/guardtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // TestGuard: the port answers programs of this machine, and no web page.
 func TestGuard(t *testing.T) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`
-	guardtest.Walk(t, guardtest.Port{
+	programtest.WalkHTTP(t, programtest.HTTPPort{
 		Line: "POST / HTTP/1.1", Header: fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body)), Body: body,
 		OK: "HTTP/1.1 200 ",
 		Serve: func(l net.Listener) func() {

@@ -15,16 +15,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/localhttp"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // serve starts a server with one method that waits, and one that does not. began hears of
 // each call that waits.
 func serve(t *testing.T, wait <-chan struct{}, began chan<- struct{}) (addr string) {
 	t.Helper()
-	labtest.NoLeaks(t)
-	l, err := Listen("127.0.0.1:0")
+	programtest.NoLeaks(t)
+	l, err := program.ListenLoopback("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, nil, nil)
-			for range 2 * localhttp.MaxOpen {
+			for range 2 * program.MaxHTTPConns {
 				c, err := net.Dial("tcp", addr)
 				if err != nil {
 					t.Fatal(err)
@@ -97,9 +97,9 @@ func TestSlowClients(t *testing.T) {
 // TestBusy: calls beyond the slots and the queue are refused, and none is lost.
 func TestBusy(t *testing.T) {
 	wait := make(chan struct{})
-	addr := serve(t, wait, make(chan struct{}, localhttp.MaxOpen))
+	addr := serve(t, wait, make(chan struct{}, program.MaxHTTPConns))
 	var all sync.WaitGroup
-	codes := make(chan int, localhttp.MaxOpen)
+	codes := make(chan int, program.MaxHTTPConns)
 	const n = maxCalls + maxQueue + 5
 	for range n {
 		all.Go(func() {
@@ -155,7 +155,7 @@ func TestBusyStays(t *testing.T) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"wait"}`
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	<-began
-	for range 2 * localhttp.MaxOpen {
+	for range 2 * program.MaxHTTPConns {
 		idle, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

@@ -11,15 +11,13 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/chivenet/chive/internal/listen"
-	"github.com/chivenet/chive/internal/localhttp"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/chivenet/chive/program"
 )
 
 const (
@@ -83,22 +81,9 @@ func (s *Server) log() *slog.Logger {
 	return s.Log
 }
 
-// Listen opens the port of a server. Addresses that are not loopback are refused.
-func Listen(addr string) (net.Listener, error) {
-	at, err := netip.ParseAddrPort(addr)
-	if err != nil || !at.Addr().IsLoopback() {
-		return nil, fmt.Errorf("%q is not an address of loopback, such as 127.0.0.1:8545", addr)
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, listen.Failed(addr, err)
-	}
-	return l, nil
-}
-
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	guarded := localhttp.Server{Handler: s.handler(), Guard: localhttp.Guard{Loopback: true, NoPages: true, Extensions: s.Origins}, Log: s.Log, Port: "JSON-RPC"}
+	guarded := program.HTTPServer{Handler: s.handler(), Guard: program.Guard{Loopback: true, NoPages: true, Extensions: s.Origins}, Log: s.Log, Name: "JSON-RPC"}
 	return guarded.Serve(ctx, l)
 }
 
@@ -122,7 +107,7 @@ func (s *Server) handler() http.Handler {
 			return
 		}
 		// The client is not needed for the calls: it holds no slot while it reads or writes.
-		defer localhttp.Keep(r.Context())()
+		defer program.KeepConn(r.Context())()
 		if err := calls.take(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -245,13 +230,18 @@ func failed(id json.RawMessage, e *Error) *response {
 	return &response{Version: "2.0", ID: id, Error: e}
 }
 
-// one answers one call; nil for a notification.
+// one answers one call; nil for a notification. A call that panics harms no other.
 func (s *Server) one(ctx context.Context, raw []byte) (answer *response) {
 	var r request
-	defer panics.Recover(s.log(), func(error) { answer = failed(r.ID, Errorf(CodeInternal, "internal error")) })
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return failed(nil, Errorf(CodeParse, "the request is no JSON-RPC call"))
 	}
+	program.Contain(s.log(), func(error) { answer = failed(r.ID, Errorf(CodeInternal, "internal error")) }, func() { answer = s.call(ctx, &r) })()
+	return answer
+}
+
+// call makes one call; nil for a notification.
+func (s *Server) call(ctx context.Context, r *request) *response {
 	if r.Version != "2.0" || r.Method == "" || len(r.ID) > 256 {
 		return failed(nil, Errorf(CodeRequest, "the request is no JSON-RPC 2.0 call"))
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/chivenet/chive/internal/localhttp/guardtest"
-	"github.com/chivenet/chive/internal/panics/panicstest"
+	"github.com/chivenet/chive/program"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 type fakeNode struct{ sent []*types.Transaction }
@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 // nothing; TestGuard has more of them.
 func TestExtension(t *testing.T) {
 	const listed, other = "chrome-extension://abc", "chrome-extension://abd"
-	l, err := Listen("127.0.0.1:0")
+	l, err := program.ListenLoopback("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestNull(t *testing.T) {
 // TestBatch: the calls of a batch are made side by side, and no more than some; the answers stand in
 // the order of the calls. One that panics harms no other.
 func TestBatch(t *testing.T) {
-	panicstest.Expect(t, 1)
+	programtest.ExpectPanics(t, 1)
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Methods: map[string]Method{
 			"wait": func(_ context.Context, params json.RawMessage) (Result, error) {
@@ -246,7 +246,7 @@ func TestBatch(t *testing.T) {
 func TestLongCall(t *testing.T) {
 	for takes, want := range map[time.Duration]string{callTime - time.Second: "done", 2 * callTime: "ended"} {
 		synctest.Test(t, func(t *testing.T) {
-			l := guardtest.NewListener()
+			l := programtest.NewListener()
 			s := &Server{Methods: map[string]Method{"long": func(ctx context.Context, _ json.RawMessage) (Result, error) {
 				select {
 				case <-time.After(takes):
@@ -275,14 +275,9 @@ func TestLongCall(t *testing.T) {
 	}
 }
 
-func TestListen(t *testing.T) {
-	for _, addr := range []string{"0.0.0.0:0", ":0", "localhost:0", "192.0.2.1:0", "127.0.0.1"} {
-		if l, err := Listen(addr); err == nil {
-			l.Close()
-			t.Errorf("%s: no error", addr)
-		}
-	}
-	l, err := Listen("127.0.0.1:0")
+// TestServe: a server on a port of loopback answers until its context ends.
+func TestServe(t *testing.T) {
+	l, err := program.ListenLoopback("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
-	"github.com/chivenet/chive/internal/hscrypto"
 )
 
 // fakeNet has onion services on loopback.
@@ -60,11 +60,15 @@ func (n *fakeNet) ListenOnion(_ context.Context, keyDir string, port int) (devp2
 	}
 	seed := sha256.Sum256([]byte(keyDir))
 	pub := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
+	address, err := chive.OnionAddress(pub)
+	if err != nil {
+		return nil, err
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	o := &fakeOnion{ln, n, devp2p.Onion3(hscrypto.Address([32]byte(pub)))}
+	o := &fakeOnion{ln, n, devp2p.Onion3(address)}
 	if n.at == nil {
 		n.at = map[string]string{}
 	}

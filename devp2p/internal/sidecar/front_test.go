@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // TestFront plays a client of the onion.
@@ -153,7 +153,7 @@ func TestUnsorted(t *testing.T) {
 // TestFlood: where nothing tells clients apart, an honest one gets in while another one
 // opens connections as fast as it can, and says nothing on them.
 func TestFlood(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	node, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
-	"github.com/chivenet/chive/internal/hscrypto"
 )
 
 // nodeAt makes a node of a number at an onion of a number.
@@ -25,8 +25,12 @@ func nodeAt(t *testing.T, id, onion int) *enode.Node {
 	}
 	seed = sha256.Sum256(fmt.Append(nil, "onion", onion))
 	pub := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
+	address, err := chive.OnionAddress(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var r enr.Record
-	r.Set(devp2p.Onion3(hscrypto.Address([32]byte(pub))))
+	r.Set(devp2p.Onion3(address))
 	r.Set(enr.TCP(30303))
 	r.Set(enode.Secp256k1(key.PublicKey))
 	return enode.SignNull(&r, enode.PubkeyToIDV4(&key.PublicKey))

@@ -17,9 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/chivenet/chive/internal/atomicfile"
-
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/program"
 )
 
 // Config is the configuration of a Sidecar.
@@ -111,7 +110,7 @@ func loadKey(dir string) (*ecdsa.PrivateKey, error) {
 	key, err := crypto.LoadECDSA(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if key, err = crypto.GenerateKey(); err == nil {
-			err = atomicfile.Write(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), atomicfile.Secret)
+			err = program.WriteFile(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), 0o600)
 		}
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/program"
 )
 
 // Auth is how to authenticate. The zero Auth takes what the daemon offers: nothing, or
@@ -66,7 +66,7 @@ func (c *Conn) authenticate(ctx context.Context, auth Auth) error {
 }
 
 func readCookie(file string) ([]byte, error) {
-	cookie, err := atomicfile.ReadRegular(file, cookieLen)
+	cookie, err := program.ReadRegular(file, cookieLen)
 	if err != nil {
 		return nil, fmt.Errorf("control port: its cookie: %w", err)
 	}

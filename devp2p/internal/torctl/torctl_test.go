@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/program/programtest"
 )
 
 // daemon answers the lines of a connection, until answer returns "".
@@ -50,7 +50,7 @@ func daemon(t *testing.T, answer func(line string) string) string {
 }
 
 func TestAuthenticate(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	cookie := bytes.Repeat([]byte{7}, 32)
 	file := filepath.Join(t.TempDir(), `a "file"`)
 	if err := os.WriteFile(file, cookie, 0o600); err != nil {
@@ -127,7 +127,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	labtest.NoLeaks(t)
+	programtest.NoLeaks(t)
 	addr := daemon(t, func(line string) string {
 		switch line {
 		case "PROTOCOLINFO 1":

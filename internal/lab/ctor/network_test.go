@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctortest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netfile"
 )
 
 // TestNetwork starts one network and asks everything of it.
 func TestNetwork(t *testing.T) {
-	nw := labtest.Network(t, ctor.Options{Clients: 1, IPv6: ctor.HasIPv6(), Params: map[string]int{"cc_alg": 0}})
+	nw := ctortest.Network(t, ctor.Options{Clients: 1, IPv6: ctor.HasIPv6(), Params: map[string]int{"cc_alg": 0}})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c, err := nw.Node("client0").Control(ctx)
@@ -157,7 +158,7 @@ func TestNetwork(t *testing.T) {
 }
 
 func TestWithoutCGO(t *testing.T) {
-	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, WithoutCGO: true, Scheduler: "Vanilla", DistinctSubnets: true})
+	nw := ctortest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, WithoutCGO: true, Scheduler: "Vanilla", DistinctSubnets: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c, err := nw.Node("auth0").Control(ctx)

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/p2p/enode"
+
+	"github.com/chivenet/chive/program"
 )
 
 // fileName is the file of transactions that are not done.
@@ -36,7 +37,7 @@ func (q *Queue) load() error {
 	if q.config.Dir == "" {
 		return nil
 	}
-	raw, err := atomicfile.ReadRegular(q.path(), maxFile)
+	raw, err := program.ReadRegular(q.path(), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (q *Queue) save() error {
 		if err := os.Remove(q.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("broadcast: %w", err)
 		}
-	} else if err := atomicfile.Write(q.path(), raw, atomicfile.Secret); err != nil {
+	} else if err := program.WriteFile(q.path(), raw, 0o600); err != nil {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	q.written = string(raw)
