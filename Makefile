@@ -5,12 +5,14 @@ GOVULNCHECK = v1.8.0
 PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
 # Of these, the ones for which devp2p/ is built too: a system each, and 32 bits.
 PLATFORMS_DEVP2P = linux/arm darwin/arm64 windows/amd64
+# libp2p/ has no code for one system: 32 bits are what could differ.
+PLATFORMS_LIBP2P = linux/arm
 
 export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion judge-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
-.PHONY: changelog release package-test devp2p peers texts install uninstall
+.PHONY: changelog release package-test devp2p libp2p peers texts install uninstall
 all: lint test
 
 # COMMIT is the commit of a checkout: its hash, its time and, if files were changed since,
@@ -24,11 +26,11 @@ empty :=
 COMMIT := $(subst $(empty) $(empty),$(comma),$(filter-out modified,$(COMMIT))$(if $(word 2,$(COMMIT)), modified))
 STAMP = $(if $(COMMIT),-X github.com/chivenet/chive/internal/version.commit=$(COMMIT))
 
-# The repository has three modules: what people embed and install, the laboratory (chivelab/), and Ethereum over
-# onions (devp2p/). go.work joins them for whoever works here. What is for users is built without
-# it, as a module takes only what its own go.mod names.
+# The repository has four modules: what people embed and install, the laboratory (chivelab/), Ethereum over
+# onions (devp2p/), and libp2p over onions (libp2p/). go.work joins them for whoever works here. What is for
+# users is built without it, as a module takes only what its own go.mod names.
 BUILD = -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)'
-MODULES = . chivelab devp2p
+MODULES = . chivelab devp2p libp2p
 
 # build makes the static binaries: ./bin/chive and the laboratory, ./bin/chivelab. HTTP/2 is
 # left out: nothing here uses it. packaging/chive.size records the size of bin/chive on
@@ -85,13 +87,18 @@ uninstall:
 # are installed. CHIVE_INTEROP=1 makes a missing program a failure.
 test:
 	go vet ./... ./chivelab/...
-	go test -timeout 35m ./... ./chivelab/... || failed=1; $(MAKE) --no-print-directory devp2p && test -z "$$failed"
+	go test -timeout 35m ./... ./chivelab/... || failed=1; $(MAKE) --no-print-directory -k devp2p libp2p && test -z "$$failed"
 
 # devp2p tests the module of Ethereum over onions: a few minutes, and some more the first
 # time, when go-ethereum's packages are built. Its tests with stock geth need "make
 # peers" (or geth and devp2p in PATH), and skip, loudly, without it.
 devp2p:
 	cd devp2p && go vet ./... && PATH="$(CURDIR)/bin/peers:$$PATH" go test -timeout 15m ./...
+
+# libp2p tests the module of libp2p over onions: half a minute, and some more the first time,
+# when go-libp2p's packages are built.
+libp2p:
+	cd libp2p && go vet ./... && go test -timeout 5m ./...
 
 # peers builds stock geth and go-ethereum's judge, devp2p, into bin/peers. The first time
 # takes some minutes.
@@ -134,6 +141,7 @@ demo:
 race:
 	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... ./chivelab/... | grep -v /interop)
 	cd devp2p && CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -v /interop)
+	cd libp2p && CGO_ENABLED=1 go test -race -short -timeout 5m ./...
 
 # mutants tries whether the tests would notice mistakes: in the packages of PKG (default: all that were
 # run before), or in the files that have changed SINCE a commit. It names those that nobody notices in
@@ -155,6 +163,7 @@ vuln:
 cross:
 	@for p in $(PLATFORMS); do for m in . chivelab; do echo "build $$m $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C $$m ./... || exit 1; done; done
 	@for p in $(PLATFORMS_DEVP2P); do echo "build devp2p $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C devp2p ./... || exit 1; done
+	@for p in $(PLATFORMS_LIBP2P); do echo "build libp2p $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C libp2p ./... || exit 1; done
 
 # arm runs the ARM binaries, and the cryptography's tests with published vectors,
 # under qemu: for correctness, not for time. The binaries build whole

@@ -5,7 +5,7 @@
 
 It is what `make vuln` falls back on where the database itself cannot be
 reached: of the entries about the standard library, the toolchain and the
-modules of this build, and of that of devp2p/, those that are not mended in the versions at hand, and
+modules of this build, and of those of devp2p/ and libp2p/, those that are not mended in the versions at hand, and
 of them the facts only (which versions, packages and symbols), no texts.
 """
 import json, pathlib, re, shutil, subprocess, sys
@@ -35,7 +35,7 @@ def mended(affected, have):
 
 checkout = pathlib.Path(sys.argv[1])
 have = {}
-for module in (root.parent, root.parent / "devp2p"):
+for module in (root.parent, root.parent / "devp2p", root.parent / "libp2p"):
     for line in run("go", "list", "-m", "-f", "{{.Path}} {{.Version}} {{.GoVersion}} {{.Main}}", "all", cwd=module).splitlines():
         path, *rest = line.split(" ")
         names, v = [path], version(rest[0])

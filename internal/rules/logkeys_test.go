@@ -128,7 +128,7 @@ var logWriters = map[string]string{
 	"internal/panics/panicstest": "for tests",
 }
 
-// TestOneLog: in this module and in devp2p/, only logline makes what writes the log.
+// TestOneLog: in all modules, only logline makes what writes the log.
 func TestOneLog(t *testing.T) {
 	used := map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

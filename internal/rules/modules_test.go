@@ -1,8 +1,13 @@
 package rules
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,6 +21,15 @@ func TestModules(t *testing.T) {
 	for _, only := range []string{module + "/chivelab", "fpdf", "go-chart", "freetype", "golang.org/x/image"} {
 		if strings.Contains(string(mod), only) {
 			t.Errorf("go.mod names %s: only the laboratory, chivelab/, needs it", only)
+		}
+	}
+	for _, of := range []string{"go.mod", "chivelab/go.mod", "devp2p/go.mod"} {
+		text, err := os.ReadFile(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "libp2p") {
+			t.Errorf("%s names libp2p: only libp2p/ needs it", of)
 		}
 	}
 	lab, err := os.ReadFile("chivelab/go.mod")
@@ -36,6 +50,37 @@ func TestModules(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestOnlyPublic: libp2p/ imports Chive's public packages alone, so that it shows what others
+// can build.
+func TestOnlyPublic(t *testing.T) {
+	public := 0
+	err := filepath.WalkDir("libp2p", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range f.Imports {
+			of, err := strconv.Unquote(i.Path.Value)
+			switch {
+			case err != nil:
+				return err
+			case of != module && !strings.HasPrefix(of, module+"/"), strings.HasPrefix(of, module+"/libp2p/"):
+			case strings.Contains(of, "/internal/"), strings.HasPrefix(of, module+"/chivelab"), strings.HasPrefix(of, module+"/devp2p"):
+				t.Errorf("%s imports %s, which is not public", path, of)
+			default:
+				public++
+			}
+		}
+		return nil
+	})
+	if err != nil || public == 0 {
+		t.Errorf("%v: libp2p/ imports %d public packages", err, public)
 	}
 }
 
