@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/program/programtest"
 
@@ -51,40 +48,6 @@ func TestTorProxyConfig(t *testing.T) {
 	if _, err := o.ListenOnion(t.Context(), "", 1); err == nil || !strings.Contains(err.Error(), "this machine") {
 		t.Error(err)
 	}
-}
-
-// startTor starts clients of C tor under the authorities of a lab's network.
-func startTor(t *testing.T, ctx context.Context, nw *lab.Network, clients int) *ctor.Network {
-	t.Helper()
-	_, _, err := ctor.Find("")
-	programtest.Need(t, "C tor", err)
-	text, err := os.ReadFile(nw.NetworkFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := netfile.Parse(nw.NetworkFile, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := ctor.Options{DirAuthorities: []string{}, Relays: -1, Exits: -1, Clients: clients, Dir: filepath.Join(t.TempDir(), "tor"),
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-	for _, a := range d.Authorities {
-		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
-			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
-	}
-	if err := os.Mkdir(opts.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	tor, err := ctor.Start(ctx, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := tor.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return tor
 }
 
 // echo serves connections by sending back what comes, until the listener ends.
@@ -135,19 +98,20 @@ func TestTorProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no network of relays")
 	}
+	_, err := lab.FindTor("")
+	programtest.Need(t, "C tor", err)
 	programtest.NoLeaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1, CtorClients: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nw.Close()
-	tor := startTor(t, ctx, nw, 1)
-	daemon := tor.Node("client0")
+	daemon := nw.Node("client0")
 	// The control port is reached through a forwarder, to cut it off.
-	fw := forward(t, daemon.ControlAddr.String())
-	stock, err := devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: daemon.SOCKS.String(), Control: fw.addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	fw := forward(t, daemon.Control)
+	stock, err := devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: daemon.SOCKS, Control: fw.addr, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

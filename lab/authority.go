@@ -94,7 +94,7 @@ func (nw *Network) startChive(ctx context.Context) error {
 		return err
 	}
 	joinTor := func() error { return nw.stage("C tor", func() error { return nw.addTor(ctx, description) }) }
-	if nw.opts.CtorRelays > 0 { // the first vote waits for them
+	if nw.opts.CtorRelays+nw.opts.CtorExits > 0 { // the first vote waits for them
 		if err := joinTor(); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (nw *Network) startChive(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err != nil || nw.opts.CtorRelays > 0 || nw.opts.CtorClients == 0 {
+	if err != nil || nw.opts.CtorRelays+nw.opts.CtorExits > 0 || nw.opts.CtorClients == 0 {
 		return err
 	}
 	// A client that finds no consensus asks again only much later.
@@ -125,7 +125,7 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 	opts := &n.network.opts
 	*c = authority.Config{
 		Nickname: n.Name, Contact: "lab", Dir: filepath.Join(n.dir(), "state"), Log: n.log(),
-		WaitForRelays: len(n.network.relays()) + opts.CtorRelays,
+		WaitForRelays: len(n.network.relays()) + opts.CtorRelays + opts.CtorExits,
 		Schedule: authority.Schedule{
 			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
 			Interval: opts.VotingInterval, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -157,6 +158,43 @@ func TestTorAuthorities(t *testing.T) {
 	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Echo)
 }
 
+// TestStock runs a network whose nodes are all C tor's, with lines of torrc of our own; its clients have control
+// ports. A line that tor does not know is an error.
+func TestStock(t *testing.T) {
+	_, err := lab.FindTor("")
+	labtest.Need(t, "C tor", err)
+	stock := lab.Options{Authorities: 1, Relays: -1, Exits: -1, CtorAuthorities: true, CtorRelays: 2, CtorExits: 1, CtorClients: 1}
+	stock.CtorTorrc = []string{"Schedulers Vanilla"}
+	nw := start(t, stock)
+	use(t, nw)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n := nw.Node("client0")
+	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Echo)
+	for _, n := range nw.Nodes() {
+		if n.Program != "tor" {
+			t.Errorf("%s is a node of %s", n.Name, n.Program)
+		}
+	}
+	c, err := net.Dial("tcp", n.Control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "PROTOCOLINFO 1\r\nQUIT\r\n")
+	if said, err := io.ReadAll(c); err != nil || !strings.Contains(string(said), "METHODS=COOKIE") {
+		t.Errorf("the control port says %q, %v", said, err)
+	}
+
+	stock.CtorTorrc = []string{"NoSuchOption 1"}
+	if nw, err := lab.Start(ctx, stock); err == nil || !strings.Contains(err.Error(), "NoSuchOption") {
+		if nw != nil {
+			nw.Close()
+		}
+		t.Errorf("a line that tor does not know: %v", err)
+	}
+}
+
 // start starts a network for one test, and checks that Close leaves nothing
 // behind.
 func start(t *testing.T, o lab.Options) *lab.Network {
@@ -284,6 +322,7 @@ func TestRefuses(t *testing.T) {
 		"authorities are":       {Authorities: 65},
 		"an exit":               {Exits: -1},
 		"negative":              {CtorRelays: -1},
+		"a negative number":     {CtorExits: -1},
 		"program to run":        {Processes: true, CtorAuthorities: true},
 		"voting interval 9s":    {VotingInterval: 9 * time.Second},
 		"voting interval 10.5s": {VotingInterval: 10500 * time.Millisecond},

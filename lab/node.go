@@ -37,8 +37,9 @@ type Node struct {
 	Program     string `json:"program"` // "chive" or "tor"
 	Fingerprint string `json:"fingerprint,omitempty"`
 	ORPort      string `json:"orport,omitempty"`
-	SOCKS       string `json:"socks,omitempty"` // a client's
-	Onion       string `json:"onion,omitempty"` // an onion service's: "ADDRESS.onion", with the target's web server at port 80
+	SOCKS       string `json:"socks,omitempty"`   // a client's
+	Control     string `json:"control,omitempty"` // the control port of a node of C tor, with a cookie
+	Onion       string `json:"onion,omitempty"`   // an onion service's: "ADDRESS.onion", with the target's web server at port 80
 	// Bridge has the lines of a bridge for clients: the ORPort's first, then one
 	// for each transport.
 	Bridge []string `json:"bridge,omitempty"`

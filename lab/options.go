@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Authorities int // default 3
 	Relays      int // default 5: relays that are not exits; negative: none
-	Exits       int // default 2
+	Exits       int // default 2; negative: none
 	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
 	// VotingInterval is the time between two consensuses: whole seconds, 10 at
 	// least, which is the least that C tor accepts of authorities in a network for
@@ -34,12 +34,16 @@ type Options struct {
 	Processes bool
 	Program   string
 
-	// CtorRelays and CtorClients are how many nodes of stock C tor run in the
-	// network too; CtorAuthorities makes the authorities C tor's. Tor is C tor's
-	// program; empty: "tor" in PATH.
+	// CtorRelays, CtorExits and CtorClients are how many nodes of stock C tor run in
+	// the network too, with the names "relay0", "exit0", "client0" and so on;
+	// CtorAuthorities makes the authorities C tor's. Tor is C tor's program; empty:
+	// "tor" in PATH (see FindTor). CtorTorrc has further lines of the torrc of each
+	// node of C tor.
 	CtorAuthorities bool
 	CtorRelays      int
+	CtorExits       int
 	CtorClients     int
+	CtorTorrc       []string
 	Tor             string
 
 	// Dir is the directory of the nodes' files; empty: a temporary directory,
@@ -94,8 +98,8 @@ func (o *Options) check() error {
 	if o.SOCKS == "" {
 		o.SOCKS = "127.0.0.1:0"
 	}
-	switch n := o.Authorities + o.Relays + o.Exits + o.Bridges + o.CtorRelays + o.CtorClients; {
-	case o.Bridges < 0 || o.CtorRelays < 0 || o.CtorClients < 0:
+	switch n := o.Authorities + o.Relays + o.Exits + o.Bridges + o.CtorRelays + o.CtorExits + o.CtorClients; {
+	case o.Bridges < 0 || o.CtorRelays < 0 || o.CtorExits < 0 || o.CtorClients < 0:
 		return fault.New(fault.Config, "lab: a negative number of nodes")
 	case n > maxNodes:
 		return fault.New(fault.Config, "lab: %d nodes are more than %d", n, maxNodes)
@@ -103,7 +107,7 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: a network needs an authority")
 	case o.Authorities > maxAuthorities:
 		return fault.New(fault.Config, "lab: %d authorities are more than %d", o.Authorities, maxAuthorities)
-	case o.Exits < 1:
+	case o.Exits+o.CtorExits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
 	case o.hops() < 3:
 		return fault.New(fault.Config, "lab: a path has three relays, and there are %d", o.hops())
@@ -121,7 +125,7 @@ func (o *Options) check() error {
 
 // hops is how many nodes can be in a path of a client without bridges.
 func (o *Options) hops() int {
-	n := o.Relays + o.Exits + o.CtorRelays
+	n := o.Relays + o.Exits + o.CtorRelays + o.CtorExits
 	if o.CtorAuthorities { // which are relays, too
 		n += o.Authorities
 	}

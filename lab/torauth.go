@@ -10,13 +10,21 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
+// FindTor returns the path of the program that runs C tor's nodes: tor, or, if it is empty, the program that
+// the environment variable CHIVE_TOR names, or "tor" in PATH. It is an error if that, or tor-gencert, is missing.
+func FindTor(tor string) (string, error) {
+	path, _, err := ctor.Find(tor)
+	return path, err
+}
+
 // startTor makes a network with authorities and other nodes of C tor, and with
 // Chive's relays.
 func (nw *Network) startTor(ctx context.Context) error {
 	opts := ctor.Options{
 		VotingInterval: nw.opts.VotingInterval, ValidIntervals: intervalsValid,
-		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
+		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: none(nw.opts.CtorExits), Clients: nw.opts.CtorClients,
 		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.target.Nameserver(), Log: nw.opts.Log,
+		Extra: map[string][]string{"*": nw.opts.CtorTorrc},
 		Guests: func(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, error) {
 			text, err := tor.NetworkFile()
 			if err != nil {
@@ -59,8 +67,9 @@ func (nw *Network) measured(n *Node) error {
 // addTor runs C tor's relays and clients under Chive's authorities.
 func (nw *Network) addTor(ctx context.Context, d *netdir.Network) error {
 	opts := ctor.Options{
-		DirAuthorities: []string{}, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
+		DirAuthorities: []string{}, Relays: none(nw.opts.CtorRelays), Exits: none(nw.opts.CtorExits), Clients: nw.opts.CtorClients,
 		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.target.Nameserver(), Log: nw.opts.Log,
+		Extra: map[string][]string{"*": nw.opts.CtorTorrc},
 	}
 	for _, a := range d.Authorities {
 		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
@@ -92,7 +101,7 @@ func (nw *Network) adopt(tor *ctor.Network) {
 	var nodes []*Node
 	for _, t := range tor.Nodes {
 		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Relay, ctor.Exit: Exit, ctor.Client: Client}[t.Role],
-			Program: "tor", network: nw, pid: t.PID}
+			Program: "tor", Control: t.ControlAddr.String(), network: nw, pid: t.PID}
 		if t.Role == ctor.Client {
 			n.SOCKS = t.SOCKS.String()
 		} else {

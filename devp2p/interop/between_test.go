@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
-	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/program/programtest"
 )
 
 // between puts a chive-eth relay strictly between two stock geths: each has a sidecar that
@@ -81,9 +79,6 @@ func TestRelayBetween(t *testing.T) {
 // (--tor-proxy): its onion is the daemon's.
 func TestRelayBetweenTor(t *testing.T) {
 	gethtest.Program(t, "geth")
-	_, _, err := ctor.Find("")
-	programtest.Need(t, "C tor", err)
-	nw := startLab(t, lab.Options{})
-	daemon := stockTor(t, nw)
-	between(t, nw, func(*exec.Cmd) {}, "--tor-proxy", daemon.SOCKS.String(), "--tor-control", daemon.ControlAddr.String())
+	nw, daemon := withStockTor(t)
+	between(t, nw, func(*exec.Cmd) {}, "--tor-proxy", daemon.SOCKS, "--tor-control", daemon.Control)
 }

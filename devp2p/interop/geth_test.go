@@ -26,7 +26,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
-	"github.com/chivenet/chive/internal/lab/ports"
+	"github.com/chivenet/chive/lab/host"
 )
 
 // networkID is that of go-ethereum's test chain.
@@ -99,7 +99,7 @@ func startGethOn(t *testing.T, genesis, chain, network string, args ...string) *
 		run("import", chain)
 	}
 
-	var leases ports.Leases
+	var leases host.Ports
 	t.Cleanup(leases.Release)
 	p2pPort, err := leases.Take(loopback)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
-	"github.com/chivenet/chive/internal/lab/netns"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/host"
 )
 
 // sidecarGroup is the group of the sidecars' processes, by which their packets are counted.
@@ -25,19 +25,19 @@ const sidecarGroup = 65534
 // counts the packets of the sidecars' processes: to relays of the Tor network, answers to
 // geth on loopback, and to anywhere else, of which there is none.
 func TestSidecarPackets(t *testing.T) {
-	if netns.Inside() {
+	if host.InNamespace() {
 		sidecarPackets(t)
 		return
 	}
 	gethtest.Program(t, "geth")
-	for _, reason := range []error{netns.Available(), lookPath("nft"), lookPath("bash")} {
+	for _, reason := range []error{host.CanNamespace(), lookPath("nft"), lookPath("bash")} {
 		if reason != nil {
 			t.Skip("SKIPPED, NOTHING WAS TESTED:", reason)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	ns, err := netns.New(ctx, fmt.Sprint("chive-eth-sidecar-", os.Getpid()))
+	ns, err := host.NewNamespace(ctx, fmt.Sprint("chive-eth-sidecar-", os.Getpid()))
 	if err != nil && strings.Contains(err.Error(), "Operation not permitted") {
 		t.Skip("SKIPPED, NOTHING WAS TESTED:", err)
 	}

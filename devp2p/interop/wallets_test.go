@@ -29,8 +29,8 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
-	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/host"
 )
 
 // provider is the https server of an upstream: it passes calls on to a geth, and notes them.
@@ -122,7 +122,7 @@ func startWalletWorld(t *testing.T, accounts int, relayArgs ...string) *walletWo
 	t.Helper()
 	gethtest.Program(t, "geth")
 	dir := t.TempDir()
-	var leases ports.Leases
+	var leases host.Ports
 	t.Cleanup(leases.Release)
 	port, err := leases.Take(loopback)
 	if err != nil {

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and
 
 // public are the packages that other programs import, and their files in api/.
 var public = map[string]string{
-	"": "chive", "relay": "relay", "authority": "authority", "lab": "lab",
+	"": "chive", "relay": "relay", "authority": "authority", "lab": "lab", "lab/host": "lab-host",
 	"fte": "fte", "fte/lang": "fte-lang", "socks": "socks",
 	"program": "program", "program/commandline": "program-commandline", "program/programtest": "program-programtest",
 }

@@ -166,7 +166,7 @@ var levels = map[string]int{
 // the laboratory or to the tests against other programs. Programs for users do
 // not contain such packages.
 func measures(rel string) bool {
-	return rel == "lab" || rel == "chivelab" || strings.HasPrefix(rel, "chivelab/") || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
+	return rel == "lab" || strings.HasPrefix(rel, "lab/") || rel == "chivelab" || strings.HasPrefix(rel, "chivelab/") || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
 }
 
 // goPackage is what this test reads from go list.

@@ -7,21 +7,21 @@ import (
 	"os"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/netns"
+	"github.com/chivenet/chive/lab/host"
 )
 
 // InNamespace runs this program again in a network namespace, if it is not in one and
 // can make one; it reports whether it ran. On an ordinary loopback the kernel delays
 // acknowledgements, from which a stock tor suffers most: that would not be fair.
 func InNamespace(ctx context.Context, program string, out, errOut io.Writer) (done bool, err error) {
-	if netns.Inside() {
+	if host.InNamespace() {
 		return false, nil
 	}
-	if err := netns.Available(); err != nil {
+	if err := host.CanNamespace(); err != nil {
 		fmt.Fprintf(errOut, "NOT in a namespace, delayed acknowledgements count: %v\n", err)
 		return false, nil
 	}
-	ns, err := netns.New(ctx, fmt.Sprint("chive-eth-bench-", os.Getpid()))
+	ns, err := host.NewNamespace(ctx, fmt.Sprint("chive-eth-bench-", os.Getpid()))
 	if err != nil {
 		return true, err
 	}

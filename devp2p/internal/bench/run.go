@@ -17,11 +17,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
-	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/proc"
-	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/host"
 
 	"github.com/chivenet/chive/devp2p"
 )
@@ -91,31 +88,17 @@ func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	opts.Progress("a network of relays")
-	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(dir, "lab")})
+	networks, stopAll, err := startNetworks(ctx, opts, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, nw.Close()) }()
-	tors := map[Kind]*ctor.Network{}
-	for _, k := range []Kind{Tor, Vanilla} {
-		if !slices.Contains(opts.Kinds, k) {
-			continue
-		}
-		opts.Progress("the stock tors of " + string(k))
-		tor, err := startTor(ctx, k, nw, filepath.Join(dir, string(k)), opts.Log)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, tor.Close()) }()
-		tors[k] = tor
-	}
-	onions := devp2p.Embedded(nw.Client)
+	defer func() { err = errors.Join(err, stopAll()) }()
+	onions := devp2p.Embedded(networks[Chive].Client)
 	defer onions.Close()
 	var sites []*site
 	for _, k := range opts.Kinds {
 		opts.Progress("a node by " + string(k))
-		s, stop, err := startSite(ctx, opts, k, dir, nw, tors[k], onions)
+		s, stop, err := startSite(ctx, opts, k, dir, networks, onions)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k, err)
 		}
@@ -142,48 +125,65 @@ func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 	return results, nil
 }
 
-// startTor starts two clients of stock tor, the node's and the measuring side's: under
-// the network's authorities, or, for Vanilla, in a network of their own.
-func startTor(ctx context.Context, k Kind, nw *lab.Network, dir string, log *slog.Logger) (*ctor.Network, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+// startNetworks starts the networks of each kind's relays. Tor's clients, the node's and the measuring side's, are
+// under the authorities of Chive's network; for Vanilla they have one of their own, of which all is C tor's.
+func startNetworks(ctx context.Context, opts Options, dir string) (_ map[Kind]*lab.Network, stop func() error, err error) {
+	common := lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(dir, "lab"), Log: opts.Log}
+	all := map[Kind]*lab.Network{}
+	stop = func() error {
+		var err error
+		for _, nw := range all {
+			err = errors.Join(err, nw.Close())
+		}
+		return err
 	}
-	if k == Vanilla {
-		return ctor.Start(ctx, ctor.Options{Authorities: 3, Relays: 5, Exits: 1, Clients: 2, Scheduler: "Vanilla", Dir: dir, Log: log})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	opts.Progress("a network of relays")
+	if slices.Contains(opts.Kinds, Tor) {
+		common.CtorClients = 2
 	}
-	text, err := os.ReadFile(nw.NetworkFile)
+	if all[Chive], err = lab.Start(ctx, common); err != nil {
+		return nil, nil, err
+	}
+	if !slices.Contains(opts.Kinds, Vanilla) {
+		return all, stop, nil
+	}
+	opts.Progress("a network of stock relays")
+	all[Vanilla], err = lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 3, Relays: -1, Exits: -1,
+		CtorAuthorities: true, CtorRelays: 5, CtorExits: 1, CtorClients: 2, CtorTorrc: []string{"Schedulers Vanilla"},
+		Dir: filepath.Join(dir, "vanilla"), Log: opts.Log})
 	if err != nil {
-		return nil, err
+		delete(all, Vanilla)
+		return nil, nil, err
 	}
-	d, err := netfile.Parse(nw.NetworkFile, text)
-	if err != nil {
-		return nil, err
-	}
-	opts := ctor.Options{DirAuthorities: []string{}, Relays: -1, Exits: -1, Clients: 2, Dir: dir, Log: log}
-	for _, a := range d.Authorities {
-		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
-			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
-	}
-	return ctor.Start(ctx, opts)
+	return all, stop, nil
 }
 
 // startSite starts a measured node.
-func startSite(ctx context.Context, opts Options, k Kind, dir string, nw *lab.Network, tor *ctor.Network, onions devp2p.Onions) (*site, func(), error) {
+func startSite(ctx context.Context, opts Options, k Kind, dir string, networks map[Kind]*lab.Network, onions devp2p.Onions) (*site, func(), error) {
 	args := append(slices.Clone(opts.Args), "--kind", string(k), "--dir", filepath.Join(dir, "node-"+string(k)))
 	s := &site{kind: k}
 	switch k {
 	case Chive:
-		args = append(args, "--network", nw.NetworkFile)
+		args = append(args, "--network", networks[Chive].NetworkFile)
 	case Tor, Vanilla:
-		host, mine := tor.Node("client0"), tor.Node("client1")
-		args = append(args, "--control", host.ControlAddr.String(), "--socks", host.SOCKS.String())
-		s.pids = []int{host.PID()}
+		nw := networks[Chive]
+		if k == Vanilla {
+			nw = networks[Vanilla]
+		}
+		daemon, mine := nw.Node("client0"), nw.Node("client1")
+		args = append(args, "--control", daemon.Control, "--socks", daemon.SOCKS)
+		s.pids = []int{daemon.PID()}
 		var err error
-		if onions, err = devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: mine.SOCKS.String()}); err != nil {
+		if onions, err = devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: mine.SOCKS}); err != nil {
 			return nil, nil, err
 		}
 	}
-	p, said, err := child.Start(ctx, io.Discard, opts.Program, args...)
+	p, said, err := host.Start(ctx, io.Discard, opts.Program, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -332,7 +332,7 @@ func (s *site) usage(ctx context.Context, over time.Duration) (u Usage, err erro
 	}
 	sum := func() (cpu time.Duration, rss int64, err error) {
 		for _, pid := range s.pids {
-			v, err := proc.Of(pid)
+			v, err := host.UsageOf(pid)
 			if err != nil {
 				return 0, 0, err
 			}

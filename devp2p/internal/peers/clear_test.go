@@ -22,8 +22,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/lab/netns"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/host"
 
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/nodetest"
@@ -36,17 +36,17 @@ func TestNothingClear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no network of relays")
 	}
-	if netns.Inside() {
+	if host.InNamespace() {
 		nothingClear(t)
 		return
 	}
-	if err := netns.Available(); err != nil {
+	if err := host.CanNamespace(); err != nil {
 		t.Skip("SKIPPED, NOTHING WAS TESTED:", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	name := fmt.Sprint("chive-eth-", os.Getpid())
-	ns, err := netns.New(ctx, name)
+	ns, err := host.NewNamespace(ctx, name)
 	if err != nil && strings.Contains(err.Error(), "Operation not permitted") {
 		t.Skip("SKIPPED, NOTHING WAS TESTED:", err)
 	}
