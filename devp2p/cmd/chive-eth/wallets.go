@@ -32,10 +32,11 @@ const (
 
 // wallets is how a relay answers wallets: flags.
 type wallets struct {
-	rpc      string
-	upstream string
-	proofs   string
-	origins  []string
+	rpc          string
+	upstream     string
+	upstreamFile string
+	proofs       string
+	origins      []string
 
 	address *reads.Address // of upstream, after check; nil: none
 	roots   *x509.CertPool // nil: the system's; tests have others
@@ -45,6 +46,7 @@ func (s *wallets) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.rpc, "rpc", "", "answer wallets by JSON-RPC at an `ADDR` of loopback, such as 127.0.0.1:8545")
 	f.StringVar(&s.upstream, "rpc-upstream", "", "the `NODE` that is asked what wallets want to know of the chain: an https URL or an onion's URL, through Tor, or the IPC socket of a node on this machine")
+	f.StringVar(&s.upstreamFile, "rpc-upstream-file", "", "a `FILE` whose one line is the value of --rpc-upstream: a URL on the command line, and a key in it, is visible to other users of the machine")
 	f.Var(commandline.Word(&s.proofs, []string{proofsAuto, proofsRequire}), "rpc-proofs", "`PROOFS` of nonces and balances: auto checks those that --rpc-upstream has, require refuses answers without one (default auto)")
 	f.StringArrayVar(&s.origins, "rpc-origin", nil, "an `ORIGIN` of a browser extension that may use --rpc, such as chrome-extension://ID (can be given several times)")
 }
@@ -55,13 +57,13 @@ func (s *wallets) check() error {
 		for _, f := range []struct {
 			name string
 			set  bool
-		}{{"rpc-upstream", s.upstream != ""}, {"rpc-proofs", s.proofs != ""}, {"rpc-origin", len(s.origins) > 0}} {
+		}{{"rpc-upstream", s.upstream != ""}, {"rpc-upstream-file", s.upstreamFile != ""}, {"rpc-proofs", s.proofs != ""}, {"rpc-origin", len(s.origins) > 0}} {
 			if f.set {
 				return fmt.Errorf("--%s is about --rpc, which is missing", f.name)
 			}
 		}
 	}
-	if s.proofs == proofsRequire && s.upstream == "" {
+	if s.proofs == proofsRequire && s.upstream == "" && s.upstreamFile == "" {
 		return errors.New("--rpc-proofs require is about --rpc-upstream, which is missing")
 	}
 	for _, o := range s.origins {
@@ -69,12 +71,9 @@ func (s *wallets) check() error {
 			return fmt.Errorf("--rpc-origin: %w", err)
 		}
 	}
-	if s.upstream == "" {
-		return nil
-	}
-	address, err := reads.ParseAddress(s.upstream)
+	address, err := s.readUpstream()
 	if err != nil {
-		return fmt.Errorf("--rpc-upstream: %w", err)
+		return fmt.Errorf("--%s: %w", s.upstreamFlag(), err)
 	}
 	s.address = address
 	return nil
@@ -86,7 +85,7 @@ func (s *wallets) serve(t *tor, r *relay, log *slog.Logger, out io.Writer) (func
 	if s.address != nil && !s.address.Local() {
 		var err error
 		if config.Dial, err = t.exits(); err != nil {
-			return nil, fmt.Errorf("--rpc-upstream: %w", err)
+			return nil, fmt.Errorf("--%s: %w", s.upstreamFlag(), err)
 		}
 	}
 	l, err := program.ListenLoopback(s.rpc)
