@@ -46,6 +46,8 @@ type Client struct {
 	caches *caches
 	bridge *bridges // nil: without bridges
 	onion  *hsclient.Client
+	// onionTold is who wants to know of descriptors; nil: nobody.
+	onionTold atomic.Pointer[netdir.HSTell]
 
 	vanguards *guard.Vanguards
 

@@ -39,7 +39,7 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 	if err := c.used.claim(claim); err != nil {
 		return nil, err
 	}
-	cfg.Outbound = c.cfg.Outbound.Rest
+	cfg.Outbound, cfg.Tell = c.cfg.Outbound.Rest, c.tellOnion
 	s, err := hsservice.New(*cfg)
 	if err != nil {
 		if cfg.Single && first {

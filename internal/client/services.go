@@ -67,3 +67,13 @@ func (v *services) wait() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 }
+
+// get returns the service of a key that runs; nil: none.
+func (v *services) get(id ident.Ed25519ID) *hsservice.Service {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.hasLocked(id) {
+		return nil
+	}
+	return v.byKey[id]
+}

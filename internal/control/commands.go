@@ -31,7 +31,11 @@ func (one *session) getInfo(c ctlwire.Command) error {
 	var answers []found
 	var unknown []string
 	for _, key := range words(c) {
-		a, err := one.srv.cfg.Engine.Info(key)
+		a, own := one.onionInfo(key)
+		var err error
+		if !own {
+			a, err = one.srv.cfg.Engine.Info(key)
+		}
 		var e *ctlwire.Error
 		switch {
 		case err == nil:

@@ -36,6 +36,7 @@ type Engine interface {
 	Save(force bool) error
 	// Disowned is called when a connection that had taken ownership has ended.
 	Disowned()
+	Onions
 }
 
 // Answer is the value of a key: a text, or, if Lines is not nil, many lines, which are written as they come.
@@ -74,6 +75,7 @@ type Server struct {
 	cfg    Config
 	wanted [len(eventNames)]atomic.Int32 // sessions that want an event
 	wg     sync.WaitGroup
+	onions onionList
 
 	mu       sync.Mutex
 	sessions []*session // guarded by mu: the oldest first
@@ -139,6 +141,7 @@ func (s *Server) roomLocked() bool {
 func (s *Server) leave(one *session) {
 	one.close()
 	one.want(nil)
+	one.endOnions()
 	if closed := s.remove(one); one.owner.Load() && !closed {
 		s.cfg.Engine.Disowned()
 	}

@@ -22,6 +22,10 @@ type fake struct {
 	done     []string
 	during   func() // within Set
 	disowned chan struct{}
+
+	addresses []string    // guarded by mu: that services get, in turn; nil: they are refused
+	keys      []OnionKey  // guarded by mu
+	deleted   chan string // addresses; nil: nobody wants to know
 }
 
 func (f *fake) note(s string) {

@@ -32,6 +32,8 @@ type session struct {
 	after  func() // what a command does once its reply is written
 	last   bool   // the reply is the last one
 
+	onions []string // guarded by the server's onions.mu: addresses of its services
+
 	// wmu is held from the start of a command to the end of its reply, and for each event: so an event never
 	// stands within a reply, nor before the reply of the command that caused it.
 	wmu sync.Mutex
@@ -170,6 +172,14 @@ func init() {
 		"TAKEOWNERSHIP": {do: (*session).takeOwnership},
 		"DROPOWNERSHIP": {do: (*session).dropOwnership},
 		"USEFEATURE":    {do: (*session).useFeature},
+
+		"ADD_ONION":                {do: (*session).addOnion},
+		"DEL_ONION":                {do: (*session).delOnion},
+		"ONION_CLIENT_AUTH_ADD":    {do: (*session).authAdd},
+		"ONION_CLIENT_AUTH_REMOVE": {do: (*session).authRemove},
+		"ONION_CLIENT_AUTH_VIEW":   {do: (*session).authView},
+		"HSFETCH":                  {do: (*session).hsFetch},
+		"HSPOST":                   {do: (*session).hsPost, data: true},
 	}
 }
 

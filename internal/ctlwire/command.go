@@ -95,6 +95,9 @@ func (r *Reader) Next() (Command, error) {
 // space is what parts words.
 const space = " \t\r\n"
 
+// Cut returns the first word of a command's arguments, and what follows it.
+func Cut(args string) (word, rest string) { return cutWord(args) }
+
 // cutWord returns the first word, and what follows it, without white space around either.
 func cutWord(s string) (word, rest string) {
 	s = strings.Trim(s, space)

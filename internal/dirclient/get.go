@@ -19,6 +19,17 @@ func Get(stream io.ReadWriter, to netip.AddrPort, path string, limit int64) (sta
 	return res.status, res.body, nil
 }
 
+// Post gives a document to a directory over a stream, as Get asks for one, and returns the status of the answer.
+func Post(stream io.ReadWriter, to netip.AddrPort, path string, doc []byte) (status int, err error) {
+	head := Anonymous("POST", path, to, fmt.Sprint("Content-Length: ", len(doc)))
+	r := request{anonymous: append(head, doc...), limit: maxHead}
+	res, err := r.roundTrip(stream, func() {})
+	if err != nil {
+		return 0, err
+	}
+	return res.status, nil
+}
+
 // Anonymous returns the head of a request over a circuit of several hops. A directory cannot
 // tell it from C tor's, which has these lines in this order, the address of the directory's
 // ORPort by IPv4, and no encodings. headers are further ones.

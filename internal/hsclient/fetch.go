@@ -42,7 +42,8 @@ type cached struct {
 	expires       time.Time
 	sought        time.Time // when it, or a newer one for its puzzle's sake, was last fetched
 
-	size    int              // of the descriptor, in bytes
+	text    []byte           // of the descriptor; nil: it is not kept
+	size    int              // of what is kept, in bytes
 	account *account.Account // while it is kept
 }
 
@@ -212,36 +213,64 @@ func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *ser
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
 	defer cancel()
 	c.noteAsked(question{svc.blinded, dir.ID().Ed}, h.epoch)
-	circ, err := c.cfg.Network.To(ctx, dir.Target(), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer circ.Close()
-	stop := context.AfterFunc(ctx, panics.Contain(c.cfg.Log, nil, circ.Close))
-	defer stop()
-	s, err := stream.BeginDir(circ.Engine().Last())
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	path := "/tor/hs/3/" + base64.RawStdEncoding.EncodeToString(svc.blinded[:])
 	d, err := c.cfg.Network.Directory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status, body, err := dirclient.Get(s, dir.IPv4(), path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
-	if ctx.Err() != nil {
-		return nil, fault.Ended(ctx, "onion service: a directory: %w", context.Cause(ctx))
+	e := netdir.HSEvent{Action: netdir.HSRequested, Service: svc.id, Blinded: svc.blinded, Dir: dir, Index: d.HSFetchIndex(d.HSTimes(c.cfg.Testing), dir)}
+	c.cfg.Tell.Event(e)
+	status, body, err := c.request(ctx, d, dir, svc)
+	if err != nil || status != http.StatusOK {
+		e.Action, e.Fetch, e.Reason = netdir.HSFailed, true, wordFor(status, err)
+		c.cfg.Tell.Event(e)
+		if err == nil {
+			err = badStatus(status)
+		}
+		return nil, err
 	}
+	got, err := c.read(body, svc, time.Now())
+	if e.Action, e.Text = netdir.HSReceived, body; errors.Is(err, ErrBadDescriptor) {
+		e.Action, e.Fetch, e.Reason, e.Text = netdir.HSFailed, true, "BAD_DESC", nil
+	}
+	c.cfg.Tell.Event(e)
+	return got, err
+}
+
+// request asks one directory for a descriptor.
+func (c *Client) request(ctx context.Context, d *netdir.Directory, dir netdir.Relay, svc *service) (status int, body []byte, err error) {
+	s, end, err := c.toDirectory(ctx, dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer end()
+	path := "/tor/hs/3/" + base64.RawStdEncoding.EncodeToString(svc.blinded[:])
+	status, body, err = dirclient.Get(s, dir.IPv4(), path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
 	switch {
+	case ctx.Err() != nil:
+		return 0, nil, fault.Ended(ctx, "onion service: a directory: %w", context.Cause(ctx))
 	case err != nil:
-		return nil, fault.New(fault.KindOf(err), "onion service: a directory: %w", err)
-	case status == http.StatusNotFound:
-		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
-	case status != http.StatusOK:
-		return nil, fault.New(fault.Directory, "onion service: a directory answers with status %d", status)
+		return 0, nil, fault.New(fault.KindOf(err), "onion service: a directory: %w", err)
 	}
-	return c.read(body, svc, time.Now())
+	return status, body, nil
+}
+
+// toDirectory opens a stream to a directory, over a circuit of its own. end ends both.
+func (c *Client) toDirectory(ctx context.Context, dir netdir.Relay) (s *stream.Stream, end func(), err error) {
+	circ, err := c.cfg.Network.To(ctx, dir.Target(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, panics.Contain(c.cfg.Log, nil, circ.Close))
+	if s, err = stream.BeginDir(circ.Engine().Last()); err != nil {
+		stop()
+		circ.Close()
+		return nil, nil, err
+	}
+	return s, func() {
+		s.Close()
+		stop()
+		circ.Close()
+	}, nil
 }
 
 var errFetchTimeout = errors.New("the directory did not answer in time")
@@ -272,6 +301,10 @@ func (c *Client) read(body []byte, svc *service, now time.Time) (*cached, error)
 			return nil, bad(err)
 		}
 	}
-	return &cached{inner: inner, blinded: svc.blinded, subcredential: svc.subcredential, revision: desc.Revision,
-		expires: now.Add(min(desc.Lifetime, netdoc.HSLifetime)), size: len(body)}, nil
+	got := &cached{inner: inner, blinded: svc.blinded, subcredential: svc.subcredential, revision: desc.Revision,
+		expires: now.Add(min(desc.Lifetime, netdoc.HSLifetime)), size: len(body)}
+	if c.texts.Load() {
+		got.text, got.size = body, 2*len(body)
+	}
+	return got, nil
 }

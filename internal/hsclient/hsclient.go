@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -75,6 +76,8 @@ type Config struct {
 	// Memory counts the descriptors that are kept, and the work for proofs; nil: nothing
 	// does.
 	Memory *account.Memory
+	// Tell is told of fetches of descriptors, and of uploads for controllers; nil: nobody is.
+	Tell netdir.HSTell
 }
 
 // Client reaches onion services. Its methods may be called from any goroutine.
@@ -86,6 +89,9 @@ type Client struct {
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
 	turns   *turns // of the fetches of descriptors
+
+	commands atomic.Int32 // of controllers, under way
+	texts    atomic.Bool  // the texts of descriptors are kept
 
 	mu        sync.Mutex // guards the fields below
 	epoch     int        // grows with NewIdentity

@@ -106,6 +106,8 @@ type Config struct {
 	// Ended is called by the client when the service has ended, also if the client's end
 	// was the reason; nil: nothing is.
 	Ended func() error
+	// Tell is told of the service's descriptors and their uploads; nil: nobody is.
+	Tell netdir.HSTell
 }
 
 // Service is a running onion service.

@@ -44,9 +44,9 @@ func encode(keys *netdoc.HSKeys, revision uint64, inner *netdoc.HSInner, now tim
 	return d, nil
 }
 
-// checkLength refuses numbers of introduction points and clients whose descriptor no
+// CheckLength refuses numbers of introduction points and clients whose descriptor no
 // directory takes, before anything is uploaded.
-func checkLength(points, clients int) error {
+func CheckLength(points, clients int) error {
 	err := fits(points, clients, netdoc.MaxHSDescriptor)
 	if errors.Is(err, errTooLong) {
 		return tooLong(netdoc.MaxHSDescriptor, points, clients)

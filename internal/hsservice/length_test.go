@@ -21,18 +21,18 @@ func TestLength(t *testing.T) {
 	}{
 		{DefaultPoints, MaxClients, ""}, {10, 192, ""}, {16, 192, "at most"}, {MaxPoints, MaxClients, "at most"},
 	} {
-		err := checkLength(c.points, c.clients)
+		err := CheckLength(c.points, c.clients)
 		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Config) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%d points, %d clients: %v", c.points, c.clients, err)
 		}
 	}
 	// Each of the two numbers that the error names is the last that is possible.
 	var less, fewer int
-	_, tail, _ := strings.Cut(checkLength(16, 192).Error(), "; ")
+	_, tail, _ := strings.Cut(CheckLength(16, 192).Error(), "; ")
 	if n, err := fmt.Sscanf(tail, "with as many clients at most %d introduction points are possible, with as many introduction points at most %d clients", &less, &fewer); n != 2 {
 		t.Fatal(tail, err)
 	}
-	if checkLength(less, 192) != nil || checkLength(less+1, 192) == nil || checkLength(16, fewer) != nil || checkLength(16, fewer+1) == nil {
+	if CheckLength(less, 192) != nil || CheckLength(less+1, 192) == nil || CheckLength(16, fewer) != nil || CheckLength(16, fewer+1) == nil {
 		t.Errorf("%d points, %d clients", less, fewer)
 	}
 }

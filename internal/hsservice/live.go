@@ -61,7 +61,7 @@ func (l *Live) check() error {
 	if err := errors.Join(l.PoW.check(), checkClients(l.Clients)); err != nil {
 		return err
 	}
-	return checkLength(l.IntroductionPoints, len(l.Clients))
+	return CheckLength(l.IntroductionPoints, len(l.Clients))
 }
 
 // Reload takes over new settings. Open streams go on, unless a client was removed. The

@@ -205,6 +205,7 @@ func (s *Service) setPeriodsLocked(periods [2]period) error {
 			return err
 		}
 		descs = append(descs, x)
+		s.cfg.Tell.Event(netdir.HSEvent{Action: netdir.HSCreated, Service: s.cfg.Key.ID(), Blinded: x.keys.Blinded.Public()})
 		s.subcreds = append(s.subcreds[:len(s.subcreds):len(s.subcreds)], x.keys.Subcredential)
 		s.subcreds = s.subcreds[max(0, len(s.subcreds)-oldSubcreds):]
 		s.blinded = append(s.blinded[:len(s.blinded):len(s.blinded)], x.keys.Blinded.Public())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
@@ -41,10 +42,19 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 // counter differs. Then the next one must be above that. A directory that refuses what it
 // already has needs no other one: else it could make this service publish without end.
 func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
+	e := netdir.HSEvent{Action: netdir.HSUpload, Service: s.cfg.Key.ID(), Blinded: doc.Blinded, Dir: dir, Index: s.indexOf(x, dir)}
+	s.cfg.Tell.Event(e)
 	refused, err := s.store.upload(s.ctx, dir, doc.Text)
 	if err == nil {
+		e.Action = netdir.HSUploaded
+		s.cfg.Tell.Event(e)
 		return nil
 	}
+	e.Action, e.Reason = netdir.HSFailed, "UNEXPECTED"
+	if refused {
+		e.Reason = "UPLOAD_REJECTED"
+	}
+	s.cfg.Tell.Event(e)
 	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
 	if refused {
 		if old, ferr := s.store.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
@@ -61,6 +71,30 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 		}
 	}
 	return err
+}
+
+// indexOf returns the place of a directory on the ring of a descriptor's period.
+func (s *Service) indexOf(x *descriptor, dir netdir.Relay) [32]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return hscrypto.NodeIndex(dir.ID().Ed, x.period.srv, x.period.Period)
+}
+
+// Descriptor returns the text of the descriptor that clients fetch now; nil: there is none yet.
+func (s *Service) Descriptor() []byte {
+	d, _ := s.cfg.Network.Directory()
+	if d == nil {
+		return nil
+	}
+	now := d.HSTimes(s.cfg.Network.Testing()).Period
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.descs {
+		if x.period.Period == now && x.doc != nil {
+			return x.doc.Text
+		}
+	}
+	return nil
 }
 
 // noteUpload notes what came of uploads. gone are the points that the descriptor does

@@ -63,8 +63,11 @@ func init() {
 		{"info/names", "These keys.", func(*query) (control.Answer, error) { return many(infoList()) }},
 		{"net/listeners/*", "The addresses of ports, by kind.", (*query).listeners},
 		{"network-liveness", "Whether the client can carry traffic.", (*query).liveness},
-		{"onions/current", "The onion services of this controller: none.", word("")},
-		{"onions/detached", "The onion services of no controller: none.", word("")},
+		{"hs/client/desc/id/*", "The descriptor of an onion service that was fetched.", (*query).fetched},
+		{"hs/service/desc/id/*", "The descriptor of an onion service of this program.", (*query).served},
+		// Package control answers these two: it knows whose the services are.
+		{"onions/current", "The onion services of this controller.", word("")},
+		{"onions/detached", "The onion services of no controller.", word("")},
 		{"process/descriptor-limit", "How many files this process may have open.", descriptorLimit},
 		{"process/pid", "The number of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getpid())) }},
 		{"process/uid", "The number of the user of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getuid())) }},

@@ -44,6 +44,7 @@ func (t *tor) openNode(p *plan) error {
 		return err
 	}
 	t.setNode(node)
+	t.resumeOnionsLocked(node)
 	for _, line := range node.Ports() {
 		kind, addr, _ := strings.Cut(line, " ")
 		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)

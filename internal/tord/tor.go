@@ -37,10 +37,12 @@ type tor struct {
 
 	// Guarded by changing.
 	listening []*controlListener
-	told      map[string]bool // notes in the log
-	made      []string        // files to remove at the end
-	renewed   time.Time       // the last new identity
-	later     *time.Timer     // for the next one
+	told      map[string]bool     // notes in the log
+	made      []string            // files to remove at the end
+	renewed   time.Time           // the last new identity
+	later     *time.Timer         // for the next one
+	added     map[string]*added   // services of ADD_ONION, by their addresses
+	onionKeys map[string]onionKey // of ONION_CLIENT_AUTH_ADD, by the services' addresses
 
 	mu     sync.Mutex
 	now    *plan          // guarded by mu

@@ -297,6 +297,19 @@ func suffixes(s string) ([]string, string, error) {
 	return kept, note, err
 }
 
+// OnionPort reads "VIRTPORT TARGET", as HiddenServicePort has it, of which the target may be missing, and returns
+// "PORT=TARGET".
+func OnionPort(s string) (string, error) {
+	values, note, err := onionPort(s)
+	if err == nil && note != "" {
+		err = fault.New(fault.Config, "%s", note)
+	}
+	if err != nil {
+		return "", err
+	}
+	return values[0], nil
+}
+
 // onionPort reads VIRTPORT [TARGET].
 func onionPort(s string) ([]string, string, error) {
 	virtual, at, _ := strings.Cut(strings.TrimSpace(s), " ")
