@@ -33,12 +33,12 @@ func (c conf) add(lines []torrc.Line) error {
 		if o == nil {
 			return placed(unknownOption(name), l)
 		}
-		if !began[o.name] && !(l.Adds && o.list()) {
-			delete(c, o.name)
+		if !began[o.key()] && !(l.Adds && o.list()) {
+			delete(c, o.key())
 		}
-		began[o.name] = true
+		began[o.key()] = true
 		if reset {
-			delete(c, o.name)
+			delete(c, o.key())
 			continue
 		}
 		if err := c.put(o, l.Value); err != nil {
@@ -62,8 +62,13 @@ func placed(err error, l torrc.Line) error {
 // put adds a value to an option, or replaces its one value.
 func (c conf) put(o *option, value string) error {
 	if value == "" || value == o.usual && o.does == refused {
-		delete(c, o.name)
+		if !o.grouped() {
+			delete(c, o.name)
+		}
 		return nil
+	}
+	if o == onionOptions {
+		return fault.New(fault.Config, "%s has no value of its own: give HiddenServiceDir and the others", o.name)
 	}
 	v, err := o.value(value)
 	if err == nil {
@@ -72,6 +77,8 @@ func (c conf) put(o *option, value string) error {
 	switch {
 	case err != nil:
 		return err
+	case o.grouped():
+		c[onionGroup] = append(slices.Clip(c[onionGroup]), o.name+" "+v)
 	case o.list():
 		c[o.name] = append(slices.Clip(c[o.name]), v)
 	default:
@@ -93,10 +100,10 @@ func (c conf) set(changes []control.Line) (conf, error) {
 		if o == nil {
 			return nil, ctlwire.Errorf(ctlwire.Unknown, "Unrecognized option: %v", unknownOption(l.Key))
 		}
-		if !began[o.name] {
-			delete(next, o.name)
+		if !began[o.key()] {
+			delete(next, o.key())
 		}
-		began[o.name] = true
+		began[o.key()] = true
 		if err := next.put(o, l.Value); err != nil {
 			code, what := ctlwire.BadValue, "Unacceptable option value"
 			if slices.Contains(fixed, o.name) {
@@ -124,10 +131,10 @@ func (c conf) follows(before conf) error {
 
 // get answers GETCONF.
 func (c conf) get(name string) ([]control.Line, error) {
-	if strings.EqualFold(name, "HiddenServiceOptions") {
-		return []control.Line{{Key: "HiddenServiceOptions"}}, nil
-	}
 	o := find(name)
+	if o == onionOptions && len(c[onionGroup]) > 0 {
+		return c.onionLines(), nil
+	}
 	if o == nil {
 		return nil, ctlwire.Errorf(ctlwire.Unknown, "Unrecognized configuration key %s", ctlwire.Quote(name))
 	}
@@ -177,7 +184,7 @@ func (c conf) text() string {
 			}
 		}
 	}
-	return b.String()
+	return b.String() + c.onionText()
 }
 
 // dump returns the options as --dump-config shows them: those that differ from their default values, or all.
@@ -194,7 +201,7 @@ func (c conf) dump(all bool) string {
 			}
 		}
 	}
-	return b.String()
+	return b.String() + c.onionText()
 }
 
 // fileValue quotes a value that a torrc would not keep as it is.
@@ -218,6 +225,14 @@ func changed(before, after conf) (out []string) {
 		}
 		for _, v := range after[o.name] {
 			out = append(out, o.name+"="+v)
+		}
+	}
+	if !slices.Equal(before[onionGroup], after[onionGroup]) {
+		for _, l := range after.onionLines() {
+			out = append(out, l.Key+"="+l.Value)
+		}
+		if len(after[onionGroup]) == 0 {
+			out = append(out, onionGroup)
 		}
 	}
 	return out

@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 	if n < 100 {
 		t.Errorf("only %d options are refused", n)
 	}
-	for _, name := range []string{"Sandbox", "MetricsPort", "ORPort", "HiddenServiceDir", "TransProxyType", "NATDPort", "User", "BandwidthRate", "SocksPolicy", "__LeaveStreamsUnattached"} {
+	for _, name := range []string{"Sandbox", "MetricsPort", "ORPort", "HiddenServiceSingleHopMode", "HiddenServiceVersion", "TransProxyType", "NATDPort", "User", "BandwidthRate", "SocksPolicy", "__LeaveStreamsUnattached"} {
 		if err := (conf{}).put(find(name), find(name).another()); name != "TransProxyType" && err == nil {
 			t.Errorf("%s is taken", name)
 		}
@@ -119,6 +119,11 @@ func TestSources(t *testing.T) {
 		{[]string{"LongLivedPorts 21,22,706,1863,5050,5190,5222,5223,6523,6667,6697,8300"}, conf{}},
 		{[]string{"MaxMemInQueues 1 GB"}, conf{"MaxMemInQueues": {"1073741824"}}},
 		{[]string{"ConfluxEnabled AUTO"}, conf{"ConfluxEnabled": {"auto"}}},
+		{[]string{"HiddenServiceDir /a\nhiddenserviceport 80\nHiddenServiceDir /b\nHiddenServicePort 81 82"},
+			conf{onionGroup: {"HiddenServiceDir /a", "HiddenServicePort 80", "HiddenServiceDir /b", "HiddenServicePort 81 82"}}},
+		{[]string{"HiddenServiceDir /a\nHiddenServicePort 80", "HiddenServiceDir /b"}, conf{onionGroup: {"HiddenServiceDir /b"}}},
+		{[]string{"HiddenServiceDir /a\nHiddenServicePort 80", "+HiddenServiceDir /b"}, conf{onionGroup: {"HiddenServiceDir /a", "HiddenServicePort 80", "HiddenServiceDir /b"}}},
+		{[]string{"HiddenServiceDir /a", "/HiddenServicePort"}, conf{}},
 	} {
 		got := conf{}
 		for _, s := range c.sources {
@@ -131,12 +136,13 @@ func TestSources(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"Blah 1":                  "Unknown option 'Blah'.  Failing. (torrc:1)",
-		"UseBridges 2":            "Could not parse UseBridges: Provided value is malformed or out of bounds: Unrecognized value 2. (torrc:1)",
-		"NumEntryGuards x":        "Unable to parse x as a number",
-		"MaxCircuitDirtiness abc": "Unable to parse abc as a number",
-		"ORPort 9001":             "this program is a client only",
-		"HiddenServiceDir /x":     "onion services",
+		"Blah 1":                          "Unknown option 'Blah'.  Failing. (torrc:1)",
+		"UseBridges 2":                    "Could not parse UseBridges: Provided value is malformed or out of bounds: Unrecognized value 2. (torrc:1)",
+		"NumEntryGuards x":                "Unable to parse x as a number",
+		"MaxCircuitDirtiness abc":         "Unable to parse abc as a number",
+		"ORPort 9001":                     "this program is a client only",
+		"HiddenServiceNonAnonymousMode 1": "the services of this program are anonymous",
+		"HiddenServiceOptions /x":         "has no value of its own",
 	} {
 		if err := (conf{}).add(linesOf(t, "torrc", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -26,7 +26,7 @@ func (t *tor) moveNode(before, p *plan) error {
 		t.log.Warn("the client has not saved all of its state", "err", err)
 	}
 	if p.offline {
-		return nil
+		return p.makeOnionKeys()
 	}
 	err := t.openNode(p)
 	if err != nil && node != nil {

@@ -80,6 +80,8 @@ var allOptions = sync.OnceValue(func() []*option {
 			o.does = ours
 		case slices.Contains(harmless, o.name):
 			o.does = idle
+		case t != nil && o.grouped() && t.Role&torrc.Onion != 0 && t.Key != "":
+			o.does = translated
 		case t != nil && t.Role&torrc.Proxy != 0 && t.Key != "" && !slices.Contains(untranslated, o.name):
 			o.does = translated
 		}
@@ -93,6 +95,7 @@ var optionsByName = sync.OnceValue(func() map[string]*option {
 	for _, o := range allOptions() {
 		m[strings.ToLower(o.name)] = o
 	}
+	m[strings.ToLower(onionGroup)] = onionOptions
 	return m
 })
 
@@ -189,7 +192,7 @@ func (o *option) check(v string) error {
 		}
 	}
 	if t := torrc.Find(o.name); t != nil && t.Role&torrc.Onion != 0 {
-		why = "onion services are not read from a torrc yet: chive proxy has them"
+		why = "the services of this program are anonymous"
 	} else if t != nil && t.Key != "" && t.Role&torrc.Proxy == 0 {
 		why = "this program is a client only: " + t.Role.String()
 	}

@@ -34,6 +34,8 @@ type plan struct {
 	cookie   bool
 	cookieAt string
 
+	onionDirs []string // of services of the torrc
+
 	notes []string // what is not quite as in C tor
 }
 
@@ -106,6 +108,16 @@ func (p *plan) readSettings() error {
 		}
 		fmt.Fprintf(&toml, "%s = %s\n", s.Key, daemon.TOMLValue(s, daemon.NewClientSettings))
 	}
+	for _, service := range doc.Onions {
+		for _, s := range service {
+			for _, l := range s.From {
+				kept[l.Number] = true
+			}
+		}
+	}
+	if err := p.writeOnions(&toml, doc.Onions); err != nil {
+		return err
+	}
 	for _, n := range doc.Notes {
 		switch {
 		case n.Same:
@@ -147,7 +159,7 @@ func (p *plan) lines() []torrc.Line {
 	useBridges := p.conf.on("UseBridges")
 	for _, o := range allOptions() {
 		// C tor uses bridges only if it is told to, and Chive's file does if it has some.
-		if o.does != translated || o.name == "DataDirectory" || o.name == "Bridge" && !useBridges {
+		if o.does != translated || o.grouped() || o.name == "DataDirectory" || o.name == "Bridge" && !useBridges {
 			continue
 		}
 		for _, v := range p.conf[o.name] {
@@ -156,6 +168,9 @@ func (p *plan) lines() []torrc.Line {
 			}
 			put(o.name, v)
 		}
+	}
+	for _, l := range p.conf.onionLines() {
+		put(l.Key, l.Value)
 	}
 	for _, name := range clientPorts {
 		if to, transient := strings.CutPrefix(name, "__"); transient {
