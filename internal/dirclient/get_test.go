@@ -1,7 +1,9 @@
 package dirclient
 
 import (
+	"io"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +18,27 @@ func TestAnonymous(t *testing.T) {
 	} {
 		if string(got) != want {
 			t.Errorf("%q instead of %q", got, want)
+		}
+	}
+}
+
+// conversation is a stream on which a directory answers at once.
+type conversation struct {
+	strings.Builder
+	io.Reader
+}
+
+// TestPost: a document goes out as it is, and the status comes back, whatever is with it.
+func TestPost(t *testing.T) {
+	to := netip.MustParseAddrPort("192.0.2.1:9001")
+	for answer, want := range map[string]int{"HTTP/1.0 200 OK\r\n\r\n": 200, "HTTP/1.0 200 OK\r\n\r\nthanks": 200, "HTTP/1.0 400 Bad\r\n\r\n": 400, "bla": 0} {
+		c := &conversation{Reader: strings.NewReader(answer)}
+		status, err := Post(c, to, "/tor/hs/3/publish", []byte("the text"))
+		if status != want || (err != nil) != (want == 0) {
+			t.Errorf("%q: %d %v", answer, status, err)
+		}
+		if got := c.String(); got != "POST /tor/hs/3/publish HTTP/1.0\r\nHost: 192.0.2.1:9001\r\nContent-Length: 8\r\n\r\nthe text" {
+			t.Errorf("%q", got)
 		}
 	}
 }

@@ -92,10 +92,9 @@ func (c *Client) command(do func(context.Context, *netdir.Directory), without fu
 	if !c.beginCommand() {
 		return errManyCommands
 	}
-	go func() {
+	go panics.Contain(c.cfg.Log, nil, func() {
 		defer c.wg.Done()
 		defer c.commands.Add(-1)
-		defer panics.Recover(c.cfg.Log, nil)
 		ctx, cancel := context.WithTimeoutCause(c.ctx, fetchTimeout, errFetchTimeout)
 		defer cancel()
 		if d, err := c.cfg.Network.Directory(ctx); err == nil {
@@ -104,7 +103,7 @@ func (c *Client) command(do func(context.Context, *netdir.Directory), without fu
 			c.cfg.Log.Debug("a controller's descriptor: no directory of the network", "err", err)
 			without()
 		}
-	}()
+	})()
 	return nil
 }
 

@@ -68,8 +68,12 @@ var boundTests = map[string]string{
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
-	"control/control.go": "TestStrangersMakeRoom TestFull TestLongCommand TestSilentStranger TestUnreadReply",
-	"control/events.go":  "TestUnreadEvents",
+	"control/control.go":   "TestStrangersMakeRoom TestFull TestLongCommand TestSilentStranger TestUnreadReply",
+	"control/events.go":    "TestUnreadEvents",
+	"control/onion.go":     "TestMaxOnions TestMaxOnionPorts",
+	"control/oniondesc.go": "TestDescriptorCommands",
+	"hsclient/command.go":  "TestMaxCommands",
+	"tord/onionclients.go": "TestMaxOnionKeys",
 
 	"socks/room.go":      "TestSilentMakeRoom TestQuietMakeRoom TestQuietOnes TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",

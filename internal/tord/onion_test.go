@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -219,5 +220,26 @@ func TestOnionOffline(t *testing.T) {
 	c.want("+HSPOST HSADDRESS="+address+"\r\nx\r\n.", "554 Invalid descriptor")
 	c.want("HSFETCH "+address+" SERVER="+strings.Repeat("A", 40), `552 Server "`+strings.Repeat("A", 40)+`" not found`)
 	c.want("GETINFO hs/service/desc/id/"+address, "551 Not found in cache")
+	r.stop()
+}
+
+// TestMaxOnionKeys: there is a bounded number of keys in no file. One that is there may be replaced.
+func TestMaxOnionKeys(t *testing.T) {
+	r, c := onionProgram(t, "DisableNetwork 1\n")
+	key := " x25519:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
+	var last string
+	for i, added := 0, 0; added <= maxOnionKeys; i++ {
+		address := onionName(ident.Ed25519ID{byte(i), byte(i >> 8)})
+		if !control.IsAddress(address) {
+			continue // it is no point of the curve
+		}
+		if added++; added > maxOnionKeys {
+			c.want("ONION_CLIENT_AUTH_ADD "+address+key, `553 Unable to store creds for "`+address+`"`)
+			c.want("ONION_CLIENT_AUTH_ADD "+last+key, "251 Client for onion existed and replaced")
+			break
+		}
+		c.want("ONION_CLIENT_AUTH_ADD "+address+key, "250 OK")
+		last = address
+	}
 	r.stop()
 }

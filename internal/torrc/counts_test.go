@@ -88,3 +88,16 @@ func TestOnionTargets(t *testing.T) {
 		}
 	}
 }
+
+// TestOnionPort: a port alone, with a target, and what is no port or has a name as its target.
+func TestOnionPort(t *testing.T) {
+	for text, want := range map[string]string{
+		"80": "80=127.0.0.1:80", "80 81": "80=127.0.0.1:81", "80 192.0.2.1": "80=192.0.2.1:80", "80 [::1]:9": "80=[::1]:9",
+		"80 localhost:9": "80=127.0.0.1:9", "80 unix:/s": "80=unix:/s", "": "", "0": "", "65536": "", "80 example.com:9": "", "80 unix:s": "", "80 1 2": "", "80 0": "",
+	} {
+		got, err := OnionPort(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q %v", text, got, err)
+		}
+	}
+}
