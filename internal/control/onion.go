@@ -41,6 +41,9 @@ const maxOnions = 256
 // maxOnionPorts bounds the ports of one service, with their targets.
 const maxOnionPorts = 1024
 
+// maxOnionClients bounds the clients of one service. No descriptor has room for as many.
+const maxOnionClients = 512
+
 // addressLen is the length of an address without ".onion".
 const addressLen = 56
 
@@ -148,6 +151,9 @@ func (o *order) take(key, value string) (err error) {
 	case "clientauthv3":
 		if b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(value)); err != nil || len(b) != 32 {
 			return invalid("Cannot decode v3 client auth key")
+		}
+		if len(o.Clients) == maxOnionClients {
+			return invalid("Invalid client authorization")
 		}
 		o.Clients = append(o.Clients, value)
 	default: // ClientAuth, of an earlier version of services

@@ -190,6 +190,7 @@ func TestOnionOwners(t *testing.T) {
 	}
 	other.do("DEL_ONION "+two, "250 OK\r\n")
 	<-deleted
+	r.srv.Close() // waits for the sessions, which count last
 	r.srv.onions.mu.Lock()
 	defer r.srv.onions.mu.Unlock()
 	if r.srv.onions.count != 0 || len(r.srv.onions.detached) > 0 {
@@ -230,13 +231,14 @@ func TestMaxOnions(t *testing.T) {
 	other.do("ADD_ONION NEW:BEST Port=80 Flags=DiscardPK", "250-ServiceID="+all[maxOnions]+"\r\n250 OK\r\n")
 }
 
-// TestMaxOnionPorts: a service has a bounded number of ports.
+// TestMaxOnionPorts: a service has a bounded number of ports, and of clients.
 func TestMaxOnionPorts(t *testing.T) {
 	r := newRig(t, Auth{})
 	r.engine.give(addressOf(t, 1))
 	c := r.dial()
 	c.do("AUTHENTICATE", "250 OK\r\n")
 	c.do("ADD_ONION NEW:BEST"+strings.Repeat(" Port=80", maxOnionPorts+1), "512 Invalid VIRTPORT/TARGET\r\n")
+	c.do("ADD_ONION NEW:BEST Port=80 Flags=V3Auth"+strings.Repeat(" ClientAuthV3="+strings.Repeat("a", 52), maxOnionClients+1), "512 Invalid client authorization\r\n")
 	c.do("ADD_ONION NEW:BEST Flags=DiscardPK"+strings.Repeat(" Port=80", maxOnionPorts), "250-ServiceID="+addressOf(t, 1)+"\r\n250 OK\r\n")
 }
 

@@ -63,7 +63,7 @@ func TestAddOnion(t *testing.T) {
 	}
 	c.want("DEL_ONION "+address, "250 OK")
 	c.want("ADD_ONION NEW:BEST Port=80 PoWDefensesEnabled=1 PoWQueueRate=10 PoWQueueBurst=5", "512 Invalid PoWQueueBurst")
-	if reply := c.ask("ADD_ONION NEW:BEST Port=80 Flags=V3Auth" + strings.Repeat(" ClientAuthV3="+strings.Repeat("a", 51)+"q", 2000)); reply != "512 Invalid client authorization" {
+	if reply := c.ask("ADD_ONION NEW:BEST Port=80 Flags=V3Auth" + strings.Repeat(" ClientAuthV3="+strings.Repeat("a", 51)+"q", 500)); reply != "512 Invalid client authorization" {
 		t.Errorf("%.100q", reply)
 	}
 	c.ask("ADD_ONION NEW:BEST Port=80") // which ends with the program

@@ -23,7 +23,7 @@ type onionKey struct {
 }
 
 // maxOnionKeys bounds the keys of controllers that are in no file.
-const maxOnionKeys = 1024
+const maxOnionKeys = 256
 
 // keySuffix is the end of the names of files of ClientOnionAuthDir.
 const keySuffix = ".auth_private"
