@@ -208,6 +208,27 @@ peer.signal("NEWNYM")
 page(peer_socks, kept.service_id)
 assert c.remove_ephemeral_hidden_service(kept.service_id)
 assert not c.remove_ephemeral_hidden_service(kept.service_id)
+
+# A service of the configuration moves to C tor and back in its directory.
+place = dir + "/hs"
+until_uploaded = lambda seen, address: until("an upload", lambda: any(e.action == "UPLOADED" and e.address == address for e in events[seen:]))
+addresses = set()
+for program, other in ((c, peer), (peer, c), (c, peer)):
+    seen = len(events)
+    program.set_options([("HiddenServiceDir", place), ("HiddenServicePort", "80 127.0.0.1:%d" % port)])
+    with open(place + "/hostname") as f:
+        address = f.read().strip()[:-len(".onion")]
+    addresses.add(address)
+    assert "HiddenServiceDir=" + place in str(program.msg("GETCONF HiddenServiceOptions").raw_content())
+    if program is c:
+        until_uploaded(seen, address)
+        (host, socks), = c.get_listeners(stem.control.Listener.SOCKS)
+        own_socks = "%s:%d" % (host, socks)
+    other.signal("NEWNYM")
+    page(peer_socks if other is peer else own_socks, address)
+    program.reset_conf("HiddenServiceDir")
+assert len(addresses) == 1
+assert {"hostname", "hs_ed25519_public_key", "hs_ed25519_secret_key"} <= set(os.listdir(place)), os.listdir(place)
 c.signal("HALT")
 assert p.wait(30) == 0
 `

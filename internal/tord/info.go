@@ -119,6 +119,9 @@ func date(t time.Time) string { return t.UTC().Format(timeForm) }
 func namesList() string {
 	var b strings.Builder
 	for _, o := range allOptions() {
+		if o.name == "HiddenServicePort" { // C tor's order; txtorcon asks for the services only if the name is there
+			fmt.Fprintf(&b, "%s %s\n", onionOptions.name, onionOptions.kind)
+		}
 		fmt.Fprintf(&b, "%s %s\n", o.name, o.kind)
 	}
 	return b.String()

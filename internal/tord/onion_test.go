@@ -162,6 +162,9 @@ func TestHiddenServiceDir(t *testing.T) {
 	c.want("GETINFO onions/current onions/detached", "250-onions/current=\n250-onions/detached=\n250 OK")
 	c.want("GETCONF HiddenServiceOptions", "250-HiddenServiceDir="+r.dir+"/one\n250-HiddenServicePort=80 127.0.0.1:8080\n250 HiddenServiceVersion=3")
 	c.want("GETCONF HiddenServiceDir", "250 HiddenServiceDir")
+	if names := c.ask("GETINFO config/names"); strings.Count(names, "\nHiddenServiceOptions Virtual\nHiddenServicePort Dependent\n") != 1 {
+		t.Error("config/names does not have the group")
+	}
 	c.want(`SETCONF HiddenServiceDir="`+r.dir+`/one" HiddenServicePort="80" HiddenServiceDir="`+r.dir+`/two" HiddenServicePort="81 9000" HiddenServiceMaxStreams=5`, "250 OK")
 	if two := hostname("two"); two == one || hostname("one") != one {
 		t.Error(one, two)
