@@ -82,6 +82,21 @@ func TestHSFetchRing(t *testing.T) {
 		if len(got.nodes) != 10 || !slices.Equal(got.nodes, want.nodes) {
 			t.Errorf("at %d o'clock: %d relays, in the order of another value", c.hour, len(got.nodes))
 		}
+		for _, n := range got.nodes {
+			if d.HSFetchIndex(ht, n.relay) != n.index {
+				t.Errorf("at %d o'clock: %v has another place on the ring", c.hour, n.relay)
+			}
+		}
+	}
+}
+
+// TestHSTell: who is told gets each event, and nobody need be.
+func TestHSTell(t *testing.T) {
+	HSTell(nil).Event(HSEvent{})
+	var got []HSEvent
+	HSTell(func(e HSEvent) { got = append(got, e) }).Event(HSEvent{Action: HSFailed, Reason: "NOT_FOUND"})
+	if len(got) != 1 || got[0].Reason != "NOT_FOUND" {
+		t.Errorf("%+v", got)
 	}
 }
 
