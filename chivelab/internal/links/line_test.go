@@ -1,0 +1,221 @@
+package links
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLine: in virtual time packets come out when the pipe says, whatever else is on the line, and
+// nothing is late.
+func TestLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := Rules{Rate: 1_000_000, Delay: 20 * ms, Jitter: Uniform, Spread: 15 * ms, Loss: .1, Reorder: .1, ReorderBy: 30 * ms, Queue: 20_000, Discipline: CoDel}
+		steps := []Step{{500 * ms, Rules{Rate: 4_000_000, Delay: 5 * ms}}, {time.Second, rules}}
+		type got struct {
+			id uint64
+			at time.Duration
+		}
+		base, all := time.Now(), []got{}
+		l, err := newLine(rules, steps, 3, func(b []byte) { all = append(all, got{binary.BigEndian.Uint64(b), time.Since(base)}) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var packets []packet
+		for i := range 1000 {
+			size := 8 + i%700
+			packets = append(packets, packet{time.Since(base), size})
+			b := make([]byte, size)
+			binary.BigEndian.PutUint64(b, uint64(i))
+			l.Send(b)
+			time.Sleep(time.Duration(i%5) * ms)
+		}
+		time.Sleep(10 * time.Second)
+		var want []got
+		var counts [fates]uint64
+		for _, o := range through(t, rules, steps, 3, packets, always) {
+			counts[o.Fate]++
+			if o.Fate == Passed {
+				want = append(want, got{o.ID, o.At})
+			}
+		}
+		slices.SortStableFunc(want, func(a, b got) int {
+			if a.at != b.at {
+				return int(a.at - b.at)
+			}
+			return int(a.id) - int(b.id)
+		})
+		if !slices.Equal(all, want) {
+			t.Errorf("%d packets, want %d, or at other times", len(all), len(want))
+		}
+		for f := range fates {
+			if l.Count(f) != counts[f] {
+				t.Errorf("%v: %d, want %d", f, l.Count(f), counts[f])
+			}
+		}
+		if late := l.Lateness(); late.Packets != counts[Passed] || late.Worst != 0 || late.Mean() != 0 {
+			t.Error(late)
+		}
+		if l.bytes != 0 || len(l.held) != 0 {
+			t.Errorf("%d bytes in %d packets are still held", l.bytes, len(l.held))
+		}
+		l.Close()
+		l.Send(make([]byte, 100))
+		if l.bytes != 0 {
+			t.Error("a closed line takes packets")
+		}
+	})
+}
+
+// TestLate: a receiver that holds the line up makes packets late; the result is refused then, and
+// only then.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hold time.Duration
+		l, err := newLine(Rules{Delay: 10 * ms}, nil, 0, func([]byte) { time.Sleep(hold) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for _, c := range []struct {
+			hold time.Duration
+			late bool
+		}{{25 * ms, false}, {26 * ms, true}} {
+			hold = c.hold
+			l.Send(make([]byte, 100))
+			l.Send(make([]byte, 100))
+			time.Sleep(time.Second)
+			got := l.Lateness()
+			if got.Worst != c.hold {
+				t.Errorf("%v, want %v", got, c.hold)
+			}
+			err := Bound{Mean: time.Second}.Refuse(got)
+			if (err != nil) != c.late || err != nil && !errors.Is(err, ErrLate) {
+				t.Errorf("%v: %v", got, err)
+			}
+		}
+		if err := (Bound{Mean: 10 * ms, Worst: time.Second}).Refuse(l.Lateness()); err == nil {
+			t.Error("the mean is not looked at")
+		}
+		if err := (Bound{Mean: time.Second, Worst: time.Second}).Refuse(Lateness{Overrun: 1}); err == nil {
+			t.Error("packets without memory are not looked at")
+		}
+	})
+}
+
+// TestOverrun: a line holds only so much, and says that there was more.
+func TestOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := newLine(Rules{Delay: time.Hour, MTU: maxMTU}, nil, 0, func([]byte) {}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		b := make([]byte, 1<<15)
+		for range maxHeld/len(b) + 2 {
+			l.Send(b)
+		}
+		if got := l.Lateness().Overrun; got != 2 {
+			t.Errorf("%d packets had no memory, want 2", got)
+		}
+	})
+}
+
+// TestChange: a change while packets wait works at once.
+func TestChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base, at := time.Now(), time.Duration(0)
+		l, err := newLine(Rules{Rate: 8000}, nil, 0, func([]byte) { at = time.Since(base) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		l.Send(make([]byte, 1000)) // a second
+		l.Send(make([]byte, 1000))
+		time.Sleep(500 * ms)
+		if err := l.Change(Rules{Delay: 7 * ms}); err != nil {
+			t.Fatal(err)
+		}
+		if l.Change(Rules{MTU: 1}) == nil {
+			t.Error("wrong rules are taken")
+		}
+		time.Sleep(10 * time.Second)
+		if want := 1007 * ms; at != want {
+			t.Errorf("the second packet at %v, want %v", at, want)
+		}
+	})
+}
+
+// packetTo is an IP packet of which only the addresses matter.
+func packetTo(to netip.Addr) []byte {
+	if to.Is4() {
+		b := make([]byte, 20)
+		b[0] = 0x45
+		copy(b[16:], to.AsSlice())
+		return b
+	}
+	b := make([]byte, 40)
+	b[0] = 0x60
+	copy(b[24:], to.AsSlice())
+	return b
+}
+
+// TestNet: a packet goes through the sender's up and the receiver's down.
+func TestNet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		n := NewNet(1)
+		n.fine = nil
+		base := time.Now()
+		came := map[string][]time.Duration{}
+		attach := func(addr string, up, down time.Duration) *Port {
+			p, err := n.Attach(netip.MustParseAddr(addr), Access{Direction{Rules: Rules{Delay: up}}, Direction{Rules: Rules{Delay: down}}},
+				func([]byte) { came[addr] = append(came[addr], time.Since(base)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		a, b := attach("10.0.0.1", 1*ms, 10*ms), attach("10.0.0.2", 100*ms, 1000*ms)
+		six := attach("fd00::1", 0, 3*ms)
+		a.Send(packetTo(netip.MustParseAddr("10.0.0.2")))
+		b.Send(packetTo(netip.MustParseAddr("10.0.0.1")))
+		b.Send(packetTo(netip.MustParseAddr("fd00::1")))
+		b.Send(packetTo(netip.MustParseAddr("10.0.0.3")))
+		b.Send([]byte{0x45})
+		b.Send(nil)
+		if _, err := n.Attach(netip.MustParseAddr("10.0.0.2"), Access{}, nil); err == nil {
+			t.Error("two hosts have one address")
+		}
+		time.Sleep(10 * time.Second)
+		for addr, want := range map[string]time.Duration{"10.0.0.2": 1001 * ms, "10.0.0.1": 110 * ms, "fd00::1": 103 * ms} {
+			if got := came[addr]; len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %v, want %v", addr, got, want)
+			}
+		}
+		if a.Up().Count(Passed) != 1 || b.Down().Count(Passed) != 1 {
+			t.Error("the lines count wrong")
+		}
+		packets := n.Lateness().Packets
+		six.Close()
+		if got := n.Lateness().Packets; got != packets {
+			t.Errorf("%d packets in the lateness, and %d after a host went", packets, got)
+		}
+		if _, err := n.Attach(netip.MustParseAddr("fd00::1"), Access{}, func([]byte) {}); err != nil {
+			t.Error("the address is not free:", err)
+		}
+		n.Close()
+		if _, err := n.Attach(netip.MustParseAddr("10.0.0.9"), Access{}, nil); err == nil {
+			t.Error("a closed network takes hosts")
+		}
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines, and %d before", after, before)
+		}
+	})
+}
