@@ -144,6 +144,10 @@ var levels = map[string]int{
 	"chivelab/internal/bench":      top + 4,
 	"chivelab/internal/benchonion": top + 5,
 	"chivelab/internal/flood":      top + 5,
+	"chivelab/internal/linkcheck":  top + 5,
+	"chivelab/internal/links":      top + 3,
+	"chivelab/internal/linkstack":  top + 4,
+	"chivelab/internal/linktun":    top + 4,
 	"chivelab/internal/scale":      top + 4,
 	"chivelab/plot":                top + 2,
 

@@ -17,8 +17,7 @@ const maxHeld = 256 << 20
 type Line struct {
 	deliver func([]byte)
 	base    time.Time
-	fine    func(time.Duration) // sleeps for less than a tick of the runtime's timers
-	wake    chan struct{}
+	clock   clock
 	cancel  context.CancelFunc
 	loop    sync.WaitGroup
 
@@ -30,23 +29,23 @@ type Line struct {
 	next   time.Duration // when run looks again
 	last   uint64        // the ID of the last packet
 	late   Lateness
-	counts [fates]uint64
+	counts [Fates]uint64
 	closed bool
 }
 
 // NewLine starts a direction. deliver gets one packet at a time, keeps it if it wants, and must not
 // wait. Close ends the line.
 func NewLine(rules Rules, steps []Step, seed uint64, deliver func([]byte)) (*Line, error) {
-	return newLine(rules, steps, seed, deliver, fineSleep)
+	return newLine(rules, steps, seed, deliver, newClock)
 }
 
-func newLine(rules Rules, steps []Step, seed uint64, deliver func([]byte), fine func(time.Duration)) (*Line, error) {
+func newLine(rules Rules, steps []Step, seed uint64, deliver func([]byte), newClock func() clock) (*Line, error) {
 	p, err := NewPipe(rules, steps, seed)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Line{deliver: deliver, base: time.Now(), fine: fine, wake: make(chan struct{}, 1), cancel: cancel, pipe: p, held: map[uint64][]byte{}, next: never}
+	l := &Line{deliver: deliver, base: time.Now(), clock: newClock(), cancel: cancel, pipe: p, held: map[uint64][]byte{}, next: never}
 	l.loop.Go(panics.Contain(nil, func(error) { cancel() }, func() { l.run(ctx) }))
 	return l, nil
 }
@@ -70,10 +69,7 @@ func (l *Line) Send(b []byte) {
 	l.bytes += len(b)
 	l.settleLocked(l.pipe.Arrive(time.Since(l.base), l.last, len(b)))
 	if l.nextLocked() < l.next {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.clock.wake()
 	}
 }
 
@@ -83,9 +79,8 @@ func (l *Line) Change(rules Rules) error {
 	defer l.mu.Unlock()
 	out, err := l.pipe.Change(time.Since(l.base), rules)
 	l.settleLocked(out)
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if !l.closed {
+		l.clock.wake()
 	}
 	return err
 }
@@ -108,10 +103,17 @@ func (l *Line) Count(f Fate) uint64 {
 // must not be called by deliver.
 func (l *Line) Close() {
 	l.mu.Lock()
+	first := !l.closed
 	l.closed = true
-	l.mu.Unlock()
 	l.cancel()
+	if first {
+		l.clock.wake()
+	}
+	l.mu.Unlock()
 	l.loop.Wait()
+	if first {
+		l.clock.close()
+	}
 }
 
 // settleLocked takes over what the pipe has decided.
@@ -141,8 +143,7 @@ func (l *Line) nextLocked() time.Duration {
 }
 
 func (l *Line) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	l.clock.begin()
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		now := time.Since(l.base)
@@ -158,31 +159,11 @@ func (l *Line) run(ctx context.Context) {
 		l.next = l.nextLocked()
 		next := l.next
 		l.mu.Unlock()
-		l.wait(ctx, timer, next)
-	}
-}
-
-// coarse is how exact the runtime's timers are on Linux: what is left then is slept finely.
-const coarse = 1200 * time.Microsecond
-
-// wait returns when it is time, or sooner.
-func (l *Line) wait(ctx context.Context, timer *time.Timer, next time.Duration) {
-	left := next - time.Since(l.base)
-	switch {
-	case left <= 0:
-	case l.fine != nil && left <= coarse:
-		l.fine(left)
-	default:
 		if next == never {
-			left = time.Hour
-		} else if l.fine != nil {
-			left -= coarse
+			next = now + time.Hour
 		}
-		timer.Reset(left)
-		select {
-		case <-timer.C:
-		case <-l.wake:
-		case <-ctx.Done():
+		if left := next - time.Since(l.base); left > 0 {
+			l.clock.wait(ctx, left)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ func TestLine(t *testing.T) {
 			at time.Duration
 		}
 		base, all := time.Now(), []got{}
-		l, err := newLine(rules, steps, 3, func(b []byte) { all = append(all, got{binary.BigEndian.Uint64(b), time.Since(base)}) }, nil)
+		l, err := newLine(rules, steps, 3, func(b []byte) { all = append(all, got{binary.BigEndian.Uint64(b), time.Since(base)}) }, newTimers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,7 @@ func TestLine(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		var want []got
-		var counts [fates]uint64
+		var counts [Fates]uint64
 		for _, o := range through(t, rules, steps, 3, packets, always) {
 			counts[o.Fate]++
 			if o.Fate == Passed {
@@ -53,7 +54,7 @@ func TestLine(t *testing.T) {
 		if !slices.Equal(all, want) {
 			t.Errorf("%d packets, want %d, or at other times", len(all), len(want))
 		}
-		for f := range fates {
+		for f := range Fates {
 			if l.Count(f) != counts[f] {
 				t.Errorf("%v: %d, want %d", f, l.Count(f), counts[f])
 			}
@@ -77,32 +78,41 @@ func TestLine(t *testing.T) {
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hold time.Duration
-		l, err := newLine(Rules{Delay: 10 * ms}, nil, 0, func([]byte) { time.Sleep(hold) }, nil)
+		l, err := newLine(Rules{Delay: 10 * ms}, nil, 0, func([]byte) { time.Sleep(hold) }, newTimers)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
 		for _, c := range []struct {
 			hold time.Duration
-			late bool
-		}{{25 * ms, false}, {26 * ms, true}} {
+			far  float64
+		}{{FarLate, 0}, {FarLate + 1, .25}} { // of four packets, one waits longer
 			hold = c.hold
 			l.Send(make([]byte, 100))
 			l.Send(make([]byte, 100))
 			time.Sleep(time.Second)
 			got := l.Lateness()
-			if got.Worst != c.hold {
-				t.Errorf("%v, want %v", got, c.hold)
+			if got.Worst != c.hold || got.FarShare() != c.far {
+				t.Errorf("%v, %v, want %v, %v", got.Worst, got.FarShare(), c.hold, c.far)
 			}
-			err := Bound{Mean: time.Second}.Refuse(got)
-			if (err != nil) != c.late || err != nil && !errors.Is(err, ErrLate) {
+			err := Bound{Mean: time.Second, Far: .2}.Refuse(got)
+			if (err != nil) != (c.far > .2) || err != nil && !errors.Is(err, ErrLate) {
 				t.Errorf("%v: %v", got, err)
 			}
 		}
-		if err := (Bound{Mean: 10 * ms, Worst: time.Second}).Refuse(l.Lateness()); err == nil {
-			t.Error("the mean is not looked at")
+		mean := l.Lateness().Mean()
+		for _, c := range []struct {
+			bound time.Duration
+			late  bool
+		}{{mean, false}, {mean - 1, true}} {
+			if err := (Bound{Mean: c.bound, Far: 1}).Refuse(l.Lateness()); (err != nil) != c.late {
+				t.Errorf("mean %v, bound %v: %v", mean, c.bound, err)
+			}
 		}
-		if err := (Bound{Mean: time.Second, Worst: time.Second}).Refuse(Lateness{Overrun: 1}); err == nil {
+		if (Lateness{}).Mean() != 0 || (Lateness{}).FarShare() != 0 || (Bound{}).Refuse(Lateness{}) != nil {
+			t.Error("without packets, something is late")
+		}
+		if (Bound{}).Refuse(Lateness{Overrun: 1}) == nil {
 			t.Error("packets without memory are not looked at")
 		}
 	})
@@ -111,7 +121,7 @@ func TestLate(t *testing.T) {
 // TestOverrun: a line holds only so much, and says that there was more.
 func TestOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := newLine(Rules{Delay: time.Hour, MTU: maxMTU}, nil, 0, func([]byte) {}, nil)
+		l, err := newLine(Rules{Delay: time.Hour, MTU: maxMTU}, nil, 0, func([]byte) {}, newTimers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +140,7 @@ func TestOverrun(t *testing.T) {
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base, at := time.Now(), time.Duration(0)
-		l, err := newLine(Rules{Rate: 8000}, nil, 0, func([]byte) { at = time.Since(base) }, nil)
+		l, err := newLine(Rules{Rate: 8000}, nil, 0, func([]byte) { at = time.Since(base) }, newTimers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,12 +180,13 @@ func TestNet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		n := NewNet(1)
-		n.fine = nil
+		n.clock = newTimers
 		base := time.Now()
+		var mu sync.Mutex
 		came := map[string][]time.Duration{}
 		attach := func(addr string, up, down time.Duration) *Port {
 			p, err := n.Attach(netip.MustParseAddr(addr), Access{Direction{Rules: Rules{Delay: up}}, Direction{Rules: Rules{Delay: down}}},
-				func([]byte) { came[addr] = append(came[addr], time.Since(base)) })
+				func([]byte) { mu.Lock(); came[addr] = append(came[addr], time.Since(base)); mu.Unlock() })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,6 +204,8 @@ func TestNet(t *testing.T) {
 			t.Error("two hosts have one address")
 		}
 		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		for addr, want := range map[string]time.Duration{"10.0.0.2": 1001 * ms, "10.0.0.1": 110 * ms, "fd00::1": 103 * ms} {
 			if got := came[addr]; len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %v, want %v", addr, got, want)

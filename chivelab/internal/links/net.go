@@ -3,7 +3,6 @@ package links
 import (
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -32,8 +31,8 @@ func (a Access) MTU() int { return min(a.Up.MTU(), a.Down.MTU()) }
 // Net joins hosts by a middle that takes no time and loses nothing: a packet goes through its
 // sender's Up and its receiver's Down. What is for nobody is dropped.
 type Net struct {
-	seed uint64
-	fine func(time.Duration) // of the lines
+	seed  uint64
+	clock func() clock // of the lines
 
 	mu     sync.RWMutex // guards what follows
 	ports  map[netip.Addr]*Port
@@ -45,7 +44,7 @@ type Net struct {
 // NewNet returns a network without hosts. All chance comes from the seed, and from the order in which
 // hosts are attached.
 func NewNet(seed uint64) *Net {
-	return &Net{seed: seed, fine: fineSleep, ports: map[netip.Addr]*Port{}}
+	return &Net{seed: seed, clock: newClock, ports: map[netip.Addr]*Port{}}
 }
 
 // Port is where a host is attached.
@@ -68,10 +67,10 @@ func (n *Net) Attach(addr netip.Addr, a Access, deliver func([]byte)) (*Port, er
 	p := &Port{net: n, addr: addr}
 	n.made += 2
 	var err error
-	if p.down, err = newLine(a.Down.Rules, a.Down.Steps, n.seed<<16+n.made, deliver, n.fine); err != nil {
+	if p.down, err = newLine(a.Down.Rules, a.Down.Steps, n.seed<<16+n.made, deliver, n.clock); err != nil {
 		return nil, err
 	}
-	if p.up, err = newLine(a.Up.Rules, a.Up.Steps, n.seed<<16+n.made+1, n.pass, n.fine); err != nil {
+	if p.up, err = newLine(a.Up.Rules, a.Up.Steps, n.seed<<16+n.made+1, n.pass, n.clock); err != nil {
 		p.down.Close()
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const (
 	Full         // the queue had no room
 	Early        // dropped by CoDel, so that the sender slows down
 	TooLong      // longer than the MTU
-	fates
+	Fates        // how many there are
 )
 
 func (f Fate) String() string {

@@ -261,7 +261,7 @@ func anyPackets(r *rand.Rand, n int) []packet {
 
 // TestReference: the pipe decides as the slow reference, however often it is asked in between.
 func TestReference(t *testing.T) {
-	seen := [fates]int{}
+	seen := [Fates]int{}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 99))
 		rules := anyRules(r)

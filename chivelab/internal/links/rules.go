@@ -144,7 +144,7 @@ func (r Rules) Check() error {
 	}
 	switch {
 	case r.Rate != 0 && (r.Rate < minRate || r.Rate > maxRate):
-		return wrong("rate", "%d bits a second: from %d to %d, or 0 for no bound", r.Rate, minRate, maxRate)
+		return wrong("rate", "%d bits a second: from %d to %d, or 0 for no bound", r.Rate, minRate, int64(maxRate))
 	case r.Queue < 0 || r.Queue > maxQueue:
 		return wrong("queue", "%d bytes: from 1 to %d", r.Queue, maxQueue)
 	case r.MTU != 0 && (r.MTU < minMTU || r.MTU > maxMTU):
