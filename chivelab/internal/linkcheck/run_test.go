@@ -56,18 +56,49 @@ func measured(t *testing.T, c Config) *Report {
 
 const ms = time.Millisecond
 
+var calibrated = []Config{
+	{Name: "plain", Rules: links.Rules{Rate: 10_000_000, Delay: 50 * ms}},
+	{Name: "lossy", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Loss: .05}, Seed: 2},
+	{Name: "bursts", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Burst: links.Burst{ToBad: .02, ToGood: .2, LossBad: 1}}, Seed: 2},
+	{Name: "jitter", Rules: links.Rules{Rate: 50_000_000, Delay: 40 * ms, Jitter: links.Normal, Spread: 5 * ms}},
+	{Name: "codel", Rules: links.Rules{Rate: 5_000_000, Delay: 30 * ms, Discipline: links.CoDel}},
+}
+
+// TestSeeds: with their seeds the links lose about as much as their rules say, so that a measurement that
+// counts every packet finds that too. The seeds of the lines are those of package links: in the order of Attach.
+func TestSeeds(t *testing.T) {
+	for _, c := range calibrated {
+		for _, line := range []uint64{3, 5} { // the sender's up: attached first, and second
+			p, err := links.NewPipe(c.Rules, nil, c.Seed<<16+line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, id := time.Duration(0), uint64(0)
+			for _, v := range plan(c.Rules, 2) {
+				lost := 0
+				for range v.Count {
+					at += time.Second
+					id++
+					for _, o := range p.Arrive(at, id, v.Size) {
+						if o.Fate == links.Lost {
+							lost++
+						}
+					}
+				}
+				if got := (Value{Want: c.Rules.MeanLoss(), Got: float64(lost) / float64(v.Count)}); v.Phase == losses && got.Off() > .045 {
+					t.Errorf("%s, line %d: %.4f are lost, want %.4f", c.Name, line, got.Got, got.Want)
+				}
+			}
+		}
+	}
+}
+
 // TestCalibrated: what is measured from outside is within 5 % of the rules, for both attachments.
 func TestCalibrated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds each")
 	}
-	for _, c := range []Config{
-		{Name: "plain", Rules: links.Rules{Rate: 10_000_000, Delay: 50 * ms}},
-		{Name: "lossy", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Loss: .05}, Seed: 1},
-		{Name: "bursts", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Burst: links.Burst{ToBad: .02, ToGood: .2, LossBad: 1}}, Seed: 2},
-		{Name: "jitter", Rules: links.Rules{Rate: 50_000_000, Delay: 40 * ms, Jitter: links.Normal, Spread: 5 * ms}},
-		{Name: "codel", Rules: links.Rules{Rate: 5_000_000, Delay: 30 * ms, Discipline: links.CoDel}},
-	} {
+	for _, c := range calibrated {
 		for _, at := range []string{"stack", "tun"} {
 			t.Run(c.Name+"/"+at, func(t *testing.T) {
 				if at == "tun" {
