@@ -106,12 +106,11 @@ func (k *recordKeys) seal(buf []byte, off, n, pad int, kind recordKind) []byte {
 
 // recordOpener opens records in received bytes.
 type recordOpener struct {
-	keys     *recordKeys
-	begun    bool
-	kind     recordKind
-	data     int
-	size     int // of the record that has begun
-	finished bool
+	keys  *recordKeys
+	begun bool
+	kind  recordKind
+	data  int
+	size  int // of the record that has begun
 }
 
 // open opens the record at the start of buf, in place. It returns the record's data
@@ -152,7 +151,6 @@ func (o *recordOpener) open(buf []byte) (data []byte, used, need int, err error)
 	}
 	o.begun = false
 	if o.kind == kindFinish {
-		o.finished = true
 		return nil, o.size, 0, io.EOF
 	}
 	return data, o.size, 0, nil

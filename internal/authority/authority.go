@@ -88,9 +88,6 @@ func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 // SetMaxMemory changes how many bytes others can make the authority hold.
 func (a *Authority) SetMaxMemory(bound int64) { a.memory.SetBound(bound) }
 
-// Identity returns the v3 identity.
-func (a *Authority) Identity() ident.RSAID { return a.me }
-
 // Run votes, serves and tests relays until ctx ends. It returns an error only
 // when it cannot continue.
 func (a *Authority) Run(ctx context.Context) error {

@@ -39,12 +39,10 @@ type Config struct {
 	Accept   AcceptConfig
 	Params   netdoc.Params // votes for consensus parameters
 	Methods  []int         // consensus methods to vote for, some of the package's Methods; default all
-	Packages []string      // arguments of "package" lines, which methods before 34 have
 	// ClientVersions and ServerVersions are the recommended versions, such as
 	// "0.4.9.11,0.4.9.12". The authority votes on versions if one of them is set.
 	ClientVersions, ServerVersions string
 	BandwidthFile                  string // path of a v3bw file, read before every vote; empty: none
-	NoSharedRandom                 bool   // take no part in shared randomness
 
 	// WaitForRelays delays the first votes until the authority knows this many
 	// relays, so that a laboratory's first consensus is complete.
@@ -75,8 +73,7 @@ type Schedule struct {
 	// that C tor accepts in a testing network. Default 1 hour, delays 5 minutes
 	// each.
 	Interval, VoteDelay, DistDelay time.Duration
-	IntervalsValid                 int           // how many intervals a consensus is valid; default 3, at least 2
-	Offset                         time.Duration // of all intervals
+	IntervalsValid                 int // how many intervals a consensus is valid; default 3, at least 2
 }
 
 func (s *Schedule) setDefaults() {
@@ -110,8 +107,6 @@ func (s *Schedule) check() error {
 		return options.Wrong("InitialVoteDelay", "initial voting delays %v and %v must be positive", s.InitialVoteDelay, s.InitialDistDelay)
 	case s.IntervalsValid < options.MinIntervalsValid:
 		return options.Wrong("IntervalsValid", "%d: %d at least", s.IntervalsValid, options.MinIntervalsValid)
-	case s.Offset < 0:
-		return fault.New(fault.Config, "voting offset %v is negative", s.Offset)
 	}
 	return nil
 }
@@ -130,11 +125,6 @@ func (c *Config) check() error {
 	for _, m := range c.Methods {
 		if !slices.Contains(Methods, m) {
 			return fault.New(fault.Config, "consensus method %d: this authority knows %v", m, Methods)
-		}
-	}
-	for _, p := range c.Packages {
-		if !validPackage(p) {
-			return fault.New(fault.Config, "package %q is not NAME VERSION URL DIGESTTYPE=DIGEST ...", p)
 		}
 	}
 	if c.Contact == "" {

@@ -36,7 +36,6 @@ type Rules struct {
 	// Methods are those that this authority's configuration supports; empty: all of
 	// the package's Methods.
 	Methods []int
-	NoSRV   bool // shared randomness is switched off
 	// FreshSRV says that the shared random value was computed for this round,
 	// which requires a greater majority (srv-spec, "including the SRV in the
 	// consensus").
@@ -128,11 +127,9 @@ func (c *computation) preamble() {
 	o.RequiredClient = c.protocols(twoThirds, func(v *netdoc.Vote) protover.Set { return v.RequiredClient })
 	o.RequiredRelay = c.protocols(twoThirds, func(v *netdoc.Vote) protover.Set { return v.RequiredRelay })
 	o.Params = c.params()
-	if !c.rules.NoSRV {
-		agree := int(c.param("AuthDirNumSRVAgreements", int32(c.rules.Authorities*2/3)))
-		o.SharedRandPrevious = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandPrevious })
-		o.SharedRandCurrent = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandCurrent })
-	}
+	agree := int(c.param("AuthDirNumSRVAgreements", int32(c.rules.Authorities*2/3)))
+	o.SharedRandPrevious = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandPrevious })
+	o.SharedRandCurrent = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandCurrent })
 	for _, v := range c.votes {
 		src := v.Source
 		src.VoteDigest = v.Digest

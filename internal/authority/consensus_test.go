@@ -30,7 +30,10 @@ func readVotes(t testing.TB, dir string) []*netdoc.Vote {
 	if dir == newest {
 		file = dir + "/votes"
 	}
-	netdoc.ParseVotes(readFile(t, file), 9, nil, func(v *netdoc.Vote, err error) {
+	netdoc.CheckVotes(readFile(t, file), 9, nil, func(v *netdoc.Vote, err error) {
+		if err == nil {
+			v, err = netdoc.ParseVote(v.Text) // with its relays
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,29 +23,26 @@ func TestStartAfter(t *testing.T) {
 		return v
 	}
 	for _, c := range []struct {
-		now              string
-		interval, offset time.Duration
-		want             string
+		now      string
+		interval time.Duration
+		want     string
 	}{
-		{"2026-11-21 12:00:00", time.Hour, 0, "2026-11-21 13:00:00"},
-		{"2026-11-21 12:59:59", time.Hour, 0, "2026-11-21 13:00:00"},
-		{"2026-11-21 12:00:00", time.Hour, 5 * time.Minute, "2026-11-21 12:05:00"},
-		{"2026-11-21 23:30:00", 50 * time.Minute, 0, "2026-11-22 00:00:00"}, // half of 50 minutes would be cut off
-		{"2026-11-21 23:10:00", 50 * time.Minute, 0, "2026-11-21 23:20:00"},
-		{"2026-11-21 23:59:59", 10 * time.Second, 0, "2026-11-22 00:00:00"},
+		{"2026-11-21 12:00:00", time.Hour, "2026-11-21 13:00:00"},
+		{"2026-11-21 12:59:59", time.Hour, "2026-11-21 13:00:00"},
+		{"2026-11-21 23:30:00", 50 * time.Minute, "2026-11-22 00:00:00"}, // half of 50 minutes would be cut off
+		{"2026-11-21 23:10:00", 50 * time.Minute, "2026-11-21 23:20:00"},
+		{"2026-11-21 23:59:59", 10 * time.Second, "2026-11-22 00:00:00"},
 	} {
-		if got := startAfter(at(c.now), c.interval, c.offset); !got.Equal(at(c.want)) {
+		if got := startAfter(at(c.now), c.interval); !got.Equal(at(c.want)) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
 	for _, i := range []time.Duration{time.Second, 7 * time.Second, 50 * time.Minute, time.Hour, 24 * time.Hour} {
-		for _, off := range []time.Duration{0, 3 * time.Second, 600 * time.Second} {
-			now := at("2026-11-21 00:00:00").Add(-time.Minute)
-			for range 200 {
-				now = now.Add(777 * time.Second / 10)
-				if got := startAfter(now, i, off); !got.After(now) || got.Sub(now) > 3*i/2+off {
-					t.Fatalf("%v, %v, %v: %v", now, i, off, got)
-				}
+		now := at("2026-11-21 00:00:00").Add(-time.Minute)
+		for range 200 {
+			now = now.Add(777 * time.Second / 10)
+			if got := startAfter(now, i); !got.After(now) || got.Sub(now) > 3*i/2 {
+				t.Fatalf("%v, %v: %v", now, i, got)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (a *Authority) compute() ([]byte, error) {
 	if !running {
 		return nil, fault.New(fault.Directory, "no authority votes on the Running flag: a consensus would have no relays")
 	}
-	rules := Rules{Authorities: len(a.cfg.Network.Authorities), Methods: a.cfg.Methods, NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
+	rules := Rules{Authorities: len(a.cfg.Network.Authorities), Methods: a.cfg.Methods, FreshSRV: a.sr.Fresh}
 	var pending []*netdoc.Consensus
 	ns, micro, err := Compute(votes, rules)
 	if err != nil {

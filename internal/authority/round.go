@@ -227,9 +227,7 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 		v = &without
 	}
 	r.votes[id] = v
-	if !a.cfg.NoSharedRandom {
-		a.sr.receive(id, v.SharedRandCommits)
-	}
+	a.sr.receive(id, v.SharedRandCommits)
 	return nil
 }
 

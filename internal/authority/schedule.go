@@ -15,7 +15,7 @@ type timing struct {
 // startAfter returns the first start of an interval after now. Intervals are
 // counted from midnight; if less than half of an interval would remain at the end
 // of a day, the last interval is longer instead (dir-spec, "voting timeline").
-func startAfter(now time.Time, interval, offset time.Duration) time.Time {
+func startAfter(now time.Time, interval time.Duration) time.Time {
 	now = now.UTC()
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	tomorrow := midnight.AddDate(0, 0, 1)
@@ -23,7 +23,6 @@ func startAfter(now time.Time, interval, offset time.Duration) time.Time {
 	if next.Add(interval / 2).After(tomorrow) {
 		next = tomorrow
 	}
-	next = next.Add(offset)
 	if prev := next.Add(-interval); prev.After(now) {
 		next = prev
 	}
@@ -45,7 +44,7 @@ func (s *Schedule) round(now time.Time, live *lifetime) timing {
 		dist = vote
 	}
 	for after := now; ; after = t.start {
-		t.start = startAfter(after, t.interval, s.Offset)
+		t.start = startAfter(after, t.interval)
 		t.fetchSigs = t.start.Add(-dist / 2)
 		t.compute = t.start.Add(-dist)
 		t.fetch = t.compute.Add(-vote / 2)

@@ -34,7 +34,7 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 	defer a.mu.Unlock()
 	a.measured = file
 	v := &netdoc.Vote{
-		Methods: a.cfg.Methods, Packages: a.cfg.Packages, Published: now,
+		Methods: a.cfg.Methods, Published: now,
 		Lifetime: netdoc.Lifetime{ValidAfter: t.start, FreshUntil: t.start.Add(s.Interval),
 			ValidUntil: t.start.Add(s.Interval * time.Duration(s.IntervalsValid))},
 		VoteDelay: s.VoteDelay, DistDelay: s.DistDelay,
@@ -54,11 +54,9 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 			return nil, err
 		}
 	}
-	if !a.cfg.NoSharedRandom {
-		v.SharedRandParticipate = true
-		v.SharedRandCommits = a.sr.lines()
-		v.SharedRandPrevious, v.SharedRandCurrent = a.sr.Previous, a.sr.Current
-	}
+	v.SharedRandParticipate = true
+	v.SharedRandCommits = a.sr.lines()
+	v.SharedRandPrevious, v.SharedRandCurrent = a.sr.Previous, a.sr.Current
 	if bw != nil {
 		v.BandwidthFileHeaders, v.BandwidthFileDigest = bw.Headers, bw.Digest
 	}

@@ -171,9 +171,6 @@ func (e *Estimator) WantTest(now time.Time, open int) bool {
 // Launched records that a circuit was launched, which delays the next test.
 func (e *Estimator) Launched(now time.Time) { e.lastTest = now }
 
-// IdleTimeout is how long an unused circuit is kept while learning.
-func (e *Estimator) IdleTimeout() time.Duration { return e.p.LearnTimeout }
-
 // Status is a snapshot of an Estimator, for metrics.
 type Status struct {
 	Usage, Close time.Duration // for three hops

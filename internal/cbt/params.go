@@ -14,7 +14,6 @@ type Params struct {
 	TestFrequency   time.Duration // cbttestfreq
 	MinTimeout      time.Duration // cbtmintimeout
 	InitialTimeout  time.Duration // cbtinitialtimeout
-	LearnTimeout    time.Duration // cbtlearntimeout
 	MaxOpenCircuits int           // cbtmaxopencircs
 }
 
@@ -40,7 +39,6 @@ func ParamsFrom(get func(name string, def, lo, hi int32) int32) Params {
 		TestFrequency:   time.Duration(get("cbttestfreq", 10, 1, maxInt)) * time.Second,
 		MinTimeout:      time.Duration(minTimeout) * time.Millisecond,
 		InitialTimeout:  time.Duration(max(minTimeout, get("cbtinitialtimeout", 60000, 10, maxInt))) * time.Millisecond,
-		LearnTimeout:    time.Duration(get("cbtlearntimeout", 180, 10, 60000)) * time.Second,
 		MaxOpenCircuits: int(get("cbtmaxopencircs", 10, 0, 14)),
 	}
 }

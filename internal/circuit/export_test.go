@@ -40,3 +40,17 @@ func (c *Circuit) AddRendezvous(ks io.Reader, o HopOptions, streams StreamHandle
 	c.addHop(h)
 	return h, nil
 }
+
+// NewWaiter returns a waiter for one stream.
+func NewWaiter() *Waiter {
+	w := new(Waiter)
+	w.Wait()
+	return w
+}
+
+// SendFlow returns how many cells may be sent to the hop now.
+func (h *Hop) SendFlow() int {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.send.Available()
+}

@@ -58,16 +58,13 @@ func TestCGONeedsCongestion(t *testing.T) {
 	onRig(t, func(r *rig) {
 		for name, c := range map[string]struct {
 			exts []cell.Ext
-			off  bool // the relay has no congestion control
 			want string
 		}{
-			"both":                {[]cell.Ext{cell.CCRequest(), cgo}, false, ""},
-			"congestion alone":    {[]cell.Ext{cell.CCRequest()}, false, ""},
-			"neither":             {nil, false, ""},
-			"CGO alone":           {[]cell.Ext{cgo}, false, "CGO but not on congestion control"},
-			"both, but one of us": {[]cell.Ext{cell.CCRequest(), cgo}, true, "CGO but not on congestion control"},
+			"both":             {[]cell.Ext{cell.CCRequest(), cgo}, ""},
+			"congestion alone": {[]cell.Ext{cell.CCRequest()}, ""},
+			"neither":          {nil, ""},
+			"CGO alone":        {[]cell.Ext{cgo}, "CGO but not on congestion control"},
 		} {
-			r.server.cfg.NoCongestion = c.off
 			_, skin, err := handshake.NtorV3.Start(rand.Reader, &r.target, cell.AppendExts(nil, c.exts))
 			if err != nil {
 				t.Fatal(err)

@@ -280,10 +280,3 @@ func (c *Circuit) useCredit() {
 		}
 	}
 }
-
-// SendFlow returns how many cells may be sent to the hop now.
-func (h *Hop) SendFlow() int {
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	return h.send.Available()
-}

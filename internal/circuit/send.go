@@ -18,13 +18,6 @@ type Waiter struct {
 	queued bool                          // guarded by the circuit's mu
 }
 
-// NewWaiter returns a waiter for one stream.
-func NewWaiter() *Waiter {
-	w := new(Waiter)
-	w.Wait()
-	return w
-}
-
 // IsWaiting reports whether Wait was called. If it was not, tokens are lost.
 func (w *Waiter) IsWaiting() bool { return w.c.Load() != nil }
 

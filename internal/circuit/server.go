@@ -51,8 +51,6 @@ type ServerConfig struct {
 	// Lookup returns what the directory says of a relay, if it lists it. May be
 	// nil.
 	Lookup func(ident.RSAID) (linkspec.Target, bool)
-	// NoCongestion and NoCGO leave these unanswered or refused.
-	NoCongestion, NoCGO bool
 	// MaxOnionDelay bounds the time that an onionskin may wait; zero means 1.75
 	// seconds, as C tor's MaxOnionQueueDelay.
 	MaxOnionDelay time.Duration
@@ -67,12 +65,12 @@ type ServerConfig struct {
 
 // ServerStats counts what a relay's circuits did.
 type ServerStats struct {
-	Circuits                       atomic.Int64 // open now
-	Onionskins, OnionskinsDropped  atomic.Uint64
-	CGO, Congestion                atomic.Uint64 // circuits that negotiated the one or the other
-	OnionNanos                     atomic.Uint64 // CPU spent on handshakes, by wall clock of the workers
-	Extends, ExtendsFailed         atomic.Uint64
-	QueueNanos, ViolationsByClient atomic.Uint64
+	Circuits                      atomic.Int64 // open now
+	Onionskins, OnionskinsDropped atomic.Uint64
+	CGO, Congestion               atomic.Uint64 // circuits that negotiated the one or the other
+	OnionNanos                    atomic.Uint64 // CPU spent on handshakes, by wall clock of the workers
+	Extends, ExtendsFailed        atomic.Uint64
+	QueueNanos                    atomic.Uint64
 
 	// Of onion services: introductions that were sent on, those that were refused, and
 	// circuits that were joined, two at a time.

@@ -71,7 +71,7 @@ func (s *Server) negotiate(msg []byte, t *terms) ([]byte, error) {
 		return nil, err
 	}
 	var out []cell.Ext
-	if _, ok := cell.FindExt(exts, cell.ExtCCRequest); ok && !s.cfg.NoCongestion {
+	if _, ok := cell.FindExt(exts, cell.ExtCCRequest); ok {
 		t.inc = s.cfg.Flow().SendmeInc
 		out = append(out, cell.CCResponse(uint8(t.inc)))
 	}
@@ -79,9 +79,6 @@ func (s *Server) negotiate(msg []byte, t *terms) ([]byte, error) {
 		wanted, err := CGORequested(body)
 		if err != nil {
 			return nil, err
-		}
-		if wanted && s.cfg.NoCGO {
-			return nil, fault.New(fault.Protocol, "CGO was requested, which this relay does not advertise")
 		}
 		if wanted {
 			t.crypto = cgo

@@ -48,21 +48,18 @@ func TestRelayTerms(t *testing.T) {
 	p := flow.DefaultParams()
 	p.SendmeInc = 31
 	for name, c := range map[string]struct {
-		off   bool // congestion control
 		exts  []cell.Ext
 		ok    bool
 		inc   int
 		layer *relayCrypto
 	}{
-		"nothing":                         {false, nil, true, 0, tor1},
-		"congestion control":              {false, []cell.Ext{cell.CCRequest()}, true, 31, tor1},
-		"both":                            {false, []cell.Ext{cell.CCRequest(), RequestCGO()}, true, 31, cgo},
-		"CGO alone":                       {false, []cell.Ext{RequestCGO()}, false, 0, nil},
-		"both, where the one is off":      {true, []cell.Ext{cell.CCRequest(), RequestCGO()}, false, 0, nil},
-		"the one, where it is off":        {true, []cell.Ext{cell.CCRequest()}, true, 0, tor1},
-		"a subprotocol that nobody knows": {false, []cell.Ext{cell.CCRequest(), cell.SubprotoRequest(cell.Subproto{Protocol: cell.SubprotoRelay, Version: 60})}, false, 0, nil},
+		"nothing":                         {nil, true, 0, tor1},
+		"congestion control":              {[]cell.Ext{cell.CCRequest()}, true, 31, tor1},
+		"both":                            {[]cell.Ext{cell.CCRequest(), RequestCGO()}, true, 31, cgo},
+		"CGO alone":                       {[]cell.Ext{RequestCGO()}, false, 0, nil},
+		"a subprotocol that nobody knows": {[]cell.Ext{cell.CCRequest(), cell.SubprotoRequest(cell.Subproto{Protocol: cell.SubprotoRelay, Version: 60})}, false, 0, nil},
 	} {
-		s := &Server{cfg: ServerConfig{NoCongestion: c.off, Flow: func() *flow.Params { return &p }}}
+		s := &Server{cfg: ServerConfig{Flow: func() *flow.Params { return &p }}}
 		got := terms{crypto: tor1}
 		_, err := s.negotiate(cell.AppendExts(nil, c.exts), &got)
 		if (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Protocol) || c.ok && (got.inc != c.inc || got.crypto != c.layer) {

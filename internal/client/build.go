@@ -244,7 +244,7 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 		}
 		return nil, err
 	}
-	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
+	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path}
 	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})

@@ -8,7 +8,6 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
@@ -96,15 +95,4 @@ func (c *Client) linkLegs(ctx context.Context, first, second *OpenCircuit) (*cir
 func (c *Client) confluxEnabled() bool {
 	d := c.dirs.Directory()
 	return d != nil && d.Param("cfx_enabled", 1, 0, 1) == 1
-}
-
-// Legs returns the relays of every leg of the circuit, for status.
-func (c *OpenCircuit) Legs() [][]ident.RSAID {
-	out := [][]ident.RSAID{c.path.IDs()}
-	for _, l := range c.legs {
-		if l.Err() == nil { // else the set lost it
-			out = append(out, l.path.IDs())
-		}
-	}
-	return out
 }

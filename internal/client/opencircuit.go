@@ -21,8 +21,7 @@ type OpenCircuit struct {
 	id     uint64
 	client *Client
 	path   *path.Path
-	took   []time.Duration // until each hop was built
-	legs   []*OpenCircuit  // further legs of a conflux set
+	legs   []*OpenCircuit // further legs of a conflux set
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
 }

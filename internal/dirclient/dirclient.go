@@ -85,16 +85,15 @@ type Progress struct {
 
 // Config configures a Client.
 type Config struct {
-	Network     *netdir.Network
-	Dialer      Dialer
-	Dir         string           // directory of the cache on disk, created if needed; empty: no cache
-	Speaker     netdir.Speaker   // this program in its role, compared with what the consensus requires; zero: it is not
-	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: the consensus's value
-	Early       bool             // renew the consensus as soon as there is a new one, as relays do; clients spread their requests
-	Log         *slog.Logger     // nil: silent
-	Now         func() time.Time // nil: time.Now
-	Keeper      Keeper           // nil: the texts are not kept
-	Progress    func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
+	Network  *netdir.Network
+	Dialer   Dialer
+	Dir      string           // directory of the cache on disk, created if needed; empty: no cache
+	Speaker  netdir.Speaker   // this program in its role, compared with what the consensus requires; zero: it is not
+	Early    bool             // renew the consensus as soon as there is a new one, as relays do; clients spread their requests
+	Log      *slog.Logger     // nil: silent
+	Now      func() time.Time // nil: time.Now
+	Keeper   Keeper           // nil: the texts are not kept
+	Progress func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
 }
 
 // Keeper receives the texts of the documents that a Client uses, so that a directory

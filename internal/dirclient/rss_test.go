@@ -134,7 +134,7 @@ func loadAndReport(t *testing.T, dir, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(Config{Network: nw, Dir: dir, Dialer: tcpCaches(addr), PathsNeeded: 0.95})
+	c := New(Config{Network: nw, Dir: dir, Dialer: tcpCaches(addr)})
 	start := time.Now()
 	stop := run(t, c)
 	wait(t, c)

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,14 +57,11 @@ func filled(t testing.TB) *Memory {
 		certs = append(certs, c)
 	})
 	m.SetCerts(certs)
-	netdoc.ParseMicrodescs(testdata(t, "microdescs"), nil, func(md *netdoc.Microdesc, text []byte, err error) {
-		if err != nil {
+	for _, text := range microdescs(t) {
+		if err := m.AddMicrodesc(sha256.Sum256(text), text); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.AddMicrodesc(md.Digest, bytes.Clone(text)); err != nil {
-			t.Fatal(err)
-		}
-	})
+	}
 	netdoc.ParseRouterDescs(testdata(t, "descriptors"), when, func(d *netdoc.RouterDesc, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -105,9 +104,11 @@ func TestDocuments(t *testing.T) {
 	full := m.Certs()
 	var desc *netdoc.RouterDesc
 	netdoc.ParseRouterDescs(testdata(t, "descriptors"), when, func(d *netdoc.RouterDesc, err error) { desc = d })
-	var md *netdoc.Microdesc
-	var mdText []byte
-	netdoc.ParseMicrodescs(testdata(t, "microdescs"), nil, func(d *netdoc.Microdesc, text []byte, _ error) { md, mdText = d, bytes.Clone(text) })
+	mdText := microdescs(t)[0]
+	md, err := netdoc.ParseMicrodesc(mdText, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	signer := c.Signers[0].String()
 	all := []string{c.Signers[0].String()[:6], c.Signers[1].String(), c.Signers[2].String()}
 	const nobody = "00112233445566778899AABBCCDDEEFF00112233"
@@ -374,4 +375,10 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("no answer")
 		}
 	})
+}
+
+// microdescs returns the texts of the testdata's microdescriptors.
+func microdescs(t testing.TB) [][]byte {
+	t.Helper()
+	return slices.Collect(netdoc.SplitMicrodescs(testdata(t, "microdescs")))
 }

@@ -246,9 +246,6 @@ func (t *Throttle) XON(now time.Time, kbps uint32) error {
 	return nil
 }
 
-// Stopped reports whether the peer sent XOFF.
-func (t *Throttle) Stopped() bool { return t.off }
-
 // Budget returns how many bytes may be sent now. If it is zero, wait is the time
 // until there are bytes for one cell, or zero if only an XON can help.
 func (t *Throttle) Budget(now time.Time) (bytes int, wait time.Duration) {

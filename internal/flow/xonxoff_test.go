@@ -137,7 +137,7 @@ func TestThrottle(t *testing.T) {
 	if err := th.XOFF(); err != nil {
 		t.Fatal(err)
 	}
-	if n, wait := th.Budget(now); n != 0 || wait != 0 || !th.Stopped() {
+	if n, wait := th.Budget(now); n != 0 || wait != 0 || !th.off {
 		t.Error("XOFF does not stop")
 	}
 	if err := th.XOFF(); !fault.Is(err, fault.Protocol) {
@@ -223,7 +223,7 @@ func TestDrainAndThrottleAgree(t *testing.T) {
 				t.Fatal("the buffer grows without bound")
 			}
 		}
-		if th.Stopped() && buffered == 0 {
+		if th.off && buffered == 0 {
 			t.Fatal("stopped for ever")
 		}
 		if xoffs > xons+1 {

@@ -13,7 +13,7 @@ func TestBlamedOnce(t *testing.T) {
 	g := us[0].g
 	us[0].Failed(epoch, Unreachable)
 	want(t, "after the first report", g.reach, no)
-	m.Retry() // the network is back
+	g.forgive() // the network is back
 	us[1].Failed(epoch, Unreachable)
 	want(t, "after a report of the same connection", g.reach, maybe)
 	next := pick(t, m, epoch)

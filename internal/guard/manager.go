@@ -222,30 +222,6 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	return u, nil
 }
 
-// Retry lets every guard be tried at once. Call it when the network has come
-// back.
-func (m *Manager) Retry() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, g := range m.cur.sample {
-		g.forgive()
-	}
-}
-
-// Missing returns the primary guards whose microdescriptor is missing, the most
-// preferred first. Fetch these before others.
-func (m *Manager) Missing() []ident.RelayID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var ids []ident.RelayID
-	for _, g := range m.cur.primary {
-		if !g.cur.Complete {
-			ids = append(ids, g.id)
-		}
-	}
-	return ids
-}
-
 // Contains reports whether a relay is in the current sample.
 func (m *Manager) Contains(id ident.RSAID) bool {
 	m.mu.Lock()

@@ -23,8 +23,8 @@ func TestFromNetdir(t *testing.T) {
 	guards := 0
 	for c := range v.Guards() {
 		guards++
-		r, ok := d.LookupID(c.ID)
-		if !ok || !r.Has(netdir.FlagGuard|netdir.FlagStable|netdir.FlagV2Dir) || c.Weight != d.Weight(r, netdir.PosGuard) ||
+		r, ok := d.Lookup(c.ID.RSA)
+		if !ok || r.ID() != c.ID || !r.Has(netdir.FlagGuard|netdir.FlagStable|netdir.FlagV2Dir) || c.Weight != d.Weight(r, netdir.PosGuard) ||
 			!c.Complete || c.Addrs[0] != r.IPv4() || c.Nickname != r.Nickname() {
 			t.Fatalf("%+v", c)
 		}

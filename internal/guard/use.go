@@ -67,13 +67,6 @@ type Use struct {
 // Guard returns the guard as it was when it was chosen.
 func (u *Use) Guard() Candidate { return u.guard }
 
-// Primary reports whether the circuit may be used as soon as it is complete.
-func (u *Use) Primary() bool {
-	u.m.mu.Lock()
-	defer u.m.mu.Unlock()
-	return u.state == usableOnCompletion
-}
-
 // Decided is closed when Decision has become UseNow or Discard.
 func (u *Use) Decided() <-chan struct{} { return u.decided }
 

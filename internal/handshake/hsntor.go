@@ -135,10 +135,6 @@ func HSNtorOpen(key *NtorKeyPair, auth ident.Ed25519ID, subcredentials [][32]byt
 	return st, xorAES256(nil, &enc, body[32:n-32]), nil
 }
 
-// Client returns the client's public key, CLIENT_PK, by which the service
-// recognises replays.
-func (s *HSServerState) Client() ident.X25519Key { return s.x }
-
 // Subcredential returns the index of the subcredential that HSNtorOpen found to match.
 func (s *HSServerState) Subcredential() int { return s.sub }
 

@@ -98,7 +98,7 @@ func TestHSNtorRefuses(t *testing.T) {
 		protocolError(t, name, f())
 	}
 	sst, got, err := HSNtorOpen(key, svc.Auth, subs, header, body)
-	if err != nil || !bytes.Equal(got, plain) || sst.Client() != st.x.pub {
+	if err != nil || !bytes.Equal(got, plain) || sst.x != st.x.pub {
 		t.Fatal(err)
 	}
 	reply, _, err := sst.Reply(rand.Reader)

@@ -212,7 +212,6 @@ func (s *Service) rendezvousPoint(in *cell.IntroducePlaintext) (linkspec.Target,
 // clientCircuit is a circuit that joins a client.
 type clientCircuit struct {
 	number uint64
-	hop    *circuit.Hop // the virtual one
 	idle   time.Time    // since; zero while there are streams
 	used   atomic.Bool  // it had a stream
 	effort uint32       // of the client's proof of work
@@ -287,11 +286,10 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *rendRequest, answer
 	if m.congestion {
 		v.SendmeInc, v.CGO = m.inc, m.cgo
 	}
-	hop, err := c.AddVirtualHop(v)
-	if err != nil {
+	if _, err := c.AddVirtualHop(v); err != nil {
 		return err
 	}
-	r := &clientCircuit{number: number, hop: hop, idle: time.Now(), effort: m.effort, epoch: m.epoch}
+	r := &clientCircuit{number: number, idle: time.Now(), effort: m.effort, epoch: m.epoch}
 	if !s.addClient(c, r) {
 		return errClosed
 	}

@@ -30,7 +30,7 @@ func (h stalled) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return err
 	}
-	r := &clientCircuit{hop: hop}
+	r := &clientCircuit{}
 	if !h.s.addClient(hop.Circuit(), r) {
 		h.t.Error("the service is closed")
 	}

@@ -21,7 +21,7 @@ type atService struct {
 
 func (a atService) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if a.s.clientOn(h.Circuit()) == nil {
-		if !a.s.addClient(h.Circuit(), &clientCircuit{hop: h}) {
+		if !a.s.addClient(h.Circuit(), &clientCircuit{}) {
 			a.t.Error("the service is closed")
 		}
 		a.s.removeClientAtEnd(h.Circuit())

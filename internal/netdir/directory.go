@@ -25,7 +25,6 @@ type Directory struct {
 	nicknames string
 	six       []netip.AddrPort
 	protos    []protover.Set
-	versions  []string
 	mds       []*netdoc.Microdesc // parallel to relays; nil: missing
 
 	edOnce sync.Once
@@ -46,11 +45,8 @@ type relay struct {
 	nick         uint32 // offset in nicknames
 	six          int32  // index in six, or -1
 	orPort       uint16
-	dirPort      uint16
 	proto        uint16
-	version      uint16
 	nickLen      uint8
-	unmeasured   bool
 	hasBandwidth bool
 }
 
@@ -89,22 +85,6 @@ func (d *Directory) LookupEd(id ident.Ed25519ID) (Relay, bool) {
 		return Relay{}, false
 	}
 	return Relay{d, int(d.byEd[n])}, true
-}
-
-// LookupID finds a relay by the identities that id names; if id names both, both
-// must match.
-func (d *Directory) LookupID(id ident.RelayID) (Relay, bool) {
-	var r Relay
-	var ok bool
-	if id.RSA.IsZero() {
-		r, ok = d.LookupEd(id.Ed)
-	} else {
-		r, ok = d.Lookup(id.RSA)
-	}
-	if !ok || !id.Matches(r.ID()) {
-		return Relay{}, false
-	}
-	return r, true
 }
 
 // Knows reports whether a target is a relay of the consensus, under both its

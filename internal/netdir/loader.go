@@ -20,7 +20,7 @@ type Loader struct{ in netdoc.Interner }
 // new consensus names too. Consensus also returns the parsed consensus, for its
 // signatures and digests; its Routers are empty.
 func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Consensus, error) {
-	b := builder{d: &Directory{}, protos: map[string]uint16{}, versions: map[string]uint16{}}
+	b := builder{d: &Directory{}, protos: map[string]uint16{}}
 	c, err := netdoc.ParseConsensus(doc, &l.in, b.add)
 	if err != nil {
 		return nil, nil, err
@@ -118,16 +118,15 @@ func (a *Adding) Directory() *Directory {
 
 // builder collects the relays of a consensus.
 type builder struct {
-	d        *Directory
-	nicks    strings.Builder
-	protos   map[string]uint16
-	versions map[string]uint16
+	d      *Directory
+	nicks  strings.Builder
+	protos map[string]uint16
 }
 
 func (b *builder) add(rs *netdoc.RouterStatus) error {
 	r := relay{
-		rsa: rs.RSA, md: rs.Microdesc, addr: rs.Addr.As4(), orPort: rs.ORPort, dirPort: rs.DirPort,
-		flags: rs.Flags, bandwidth: rs.Bandwidth, unmeasured: rs.Unmeasured, hasBandwidth: rs.HasBandwidth,
+		rsa: rs.RSA, md: rs.Microdesc, addr: rs.Addr.As4(), orPort: rs.ORPort,
+		flags: rs.Flags, bandwidth: rs.Bandwidth, hasBandwidth: rs.HasBandwidth,
 		nick: uint32(b.nicks.Len()), nickLen: uint8(len(rs.Nickname)), six: -1,
 	}
 	b.nicks.WriteString(rs.Nickname)
@@ -139,7 +138,6 @@ func (b *builder) add(rs *netdoc.RouterStatus) error {
 		}
 	}
 	r.proto = index(b.protos, &b.d.protos, rs.Proto, func() protover.Set { return rs.Protocols })
-	r.version = index(b.versions, &b.d.versions, rs.Version, func() string { return rs.Version })
 	b.d.relays = append(b.d.relays, r)
 	return nil
 }
@@ -186,6 +184,6 @@ func (d *Directory) inherit(prev *Directory) {
 func (d *Directory) with(mds []*netdoc.Microdesc) *Directory {
 	return &Directory{
 		pre: d.pre, factors: d.factors, relays: d.relays, nicknames: d.nicknames,
-		six: d.six, protos: d.protos, versions: d.versions, mds: mds,
+		six: d.six, protos: d.protos, mds: mds,
 	}
 }

@@ -77,12 +77,6 @@ func (r Relay) Has(f Flags) bool { return r.rel().flags.Has(f) }
 // Bandwidth returns the consensus weight, in kilobytes per second.
 func (r Relay) Bandwidth() uint32 { return r.rel().bandwidth }
 
-// Measured reports whether the weight is based on enough measurements.
-func (r Relay) Measured() bool { return !r.rel().unmeasured }
-
-// Version returns the software's version line.
-func (r Relay) Version() string { return r.d.versions[r.rel().version] }
-
 // Protocols returns the subprotocols that the relay supports.
 func (r Relay) Protocols() protover.Set { return r.d.protos[r.rel().proto] }
 
@@ -105,9 +99,6 @@ func (r Relay) IPv6() (netip.AddrPort, bool) {
 	}
 	return netip.AddrPort{}, false
 }
-
-// DirPort returns the port of the unencrypted directory service; zero: none.
-func (r Relay) DirPort() uint16 { return r.rel().dirPort }
 
 // HasMicrodesc reports whether the relay's microdescriptor is present. Without it
 // no circuit can be extended to the relay.

@@ -65,17 +65,8 @@ func (f *fraction) value() float64 {
 	return f.have / f.all
 }
 
-// PathThreshold returns the fraction of paths that must be usable before
-// circuits are built: configured (PathsNeededToBuildCircuits), clamped to
-// [0.25, 0.95], if it is positive, or else the consensus's value.
-func (d *Directory) PathThreshold(configured float64) float64 {
-	if configured > 0 {
-		return min(max(configured, 0.25), 0.95)
-	}
-	return float64(d.Param("min_paths_for_circs_pct", 60, 25, 95)) / 100
-}
-
-// Enough reports whether circuits may be built.
-func (d *Directory) Enough(configured float64) bool {
-	return d.Usability().Path >= d.PathThreshold(configured)
+// Enough reports whether circuits may be built: whether as many of the paths are usable
+// as the consensus says.
+func (d *Directory) Enough() bool {
+	return d.Usability().Path >= float64(d.Param("min_paths_for_circs_pct", 60, 25, 95))/100
 }

@@ -283,3 +283,12 @@ func TestDiffs(t *testing.T) {
 		}
 	}
 }
+
+// ParseMicrodescs reads a concatenation of microdescriptors and calls each for
+// every one: with its text if it is valid, or else with an error.
+func ParseMicrodescs(b []byte, in *Interner, each func(md *Microdesc, text []byte, err error)) {
+	for one := range SplitMicrodescs(b) {
+		md, err := ParseMicrodesc(one, in)
+		each(md, one, err)
+	}
+}

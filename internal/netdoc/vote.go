@@ -104,26 +104,17 @@ func parseVote(doc []byte, known func(ident.RSAID) error, keep bool) (*Vote, err
 	return p.v, nil
 }
 
-// ParseVotes reads a concatenation of votes, at most most of them, and calls each
+// CheckVotes reads a concatenation of votes, at most most of them, and calls each
 // for every one. If known is not nil and returns an error for an authority, its
-// vote is refused before any other work.
-func ParseVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
-	parseVotes(bytes.Clone(b), most, known, true, each)
-}
-
-// CheckVotes does the same, but keeps no relays: the votes refer to b, and Entries reads the relays from there when they
+// vote is refused before any other work. The votes refer to b and keep no relays: Entries reads these when they
 // are needed. In a vote of the public network's size they take more memory than its text.
 func CheckVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
-	parseVotes(b, most, known, false, each)
-}
-
-func parseVotes(b []byte, most int, known func(ident.RSAID) error, keep bool, each func(*Vote, error)) {
 	for i, one := range splitSome(b, "network-status-version", most+1) {
 		if i == most {
 			each(nil, fault.New(fault.Resource, "more than %d votes", most))
 			return
 		}
-		each(parseVote(trimAnnotation(one), known, keep))
+		each(parseVote(trimAnnotation(one), known, false))
 	}
 }
 

@@ -19,28 +19,21 @@ func TestRealVotes(t *testing.T) {
 		votes string
 		n     int
 	}{{"ctor/votes", 3}, {"ctor15/votes", 3}, {"arti/chutney/v3-status-votes", 4}} {
-		n := 0
-		ParseVotes(read(t, f.votes), 9, nil, func(v *Vote, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
+		votes := parsedVotes(t, read(t, f.votes))
+		for _, v := range votes {
 			if len(v.Routers) < 7 || v.Cert.Identity != v.Source.Identity || len(v.Routers[0].Microdescs) == 0 || v.Routers[0].Ed.IsZero() {
 				t.Errorf("%+v", v.Source)
 			}
-		})
-		if n != f.n {
-			t.Errorf("%s: %d votes", f.votes, n)
+		}
+		if len(votes) != f.n {
+			t.Errorf("%s: %d votes", f.votes, len(votes))
 		}
 	}
 }
 
 // What C tor 0.4.9 wrote, Chive writes byte for byte, up to the signature.
 func TestVoteRoundTrip(t *testing.T) {
-	ParseVotes(slices.Concat(read(t, "ctor/votes"), read(t, "ctor15/votes")), 9, nil, func(v *Vote, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, v := range parsedVotes(t, slices.Concat(read(t, "ctor/votes"), read(t, "ctor15/votes"))) {
 		got := v.appendPreamble(nil)
 		got = append(got, v.Cert.Text...)
 		for i := range v.Routers {
@@ -51,7 +44,7 @@ func TestVoteRoundTrip(t *testing.T) {
 		if !bytes.HasPrefix(text, got) || !bytes.HasPrefix(text[len(got):], []byte("directory-footer\ndirectory-signature ")) {
 			diffAt(t, v.Source.Nickname, got, text)
 		}
-	})
+	}
 }
 
 func TestVoteSign(t *testing.T) {
@@ -67,8 +60,7 @@ func TestVoteSign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mine *Vote
-	ParseVotes(read(t, "ctor/votes"), 9, nil, func(v *Vote, err error) { mine = v })
+	mine := parsedVotes(t, read(t, "ctor/votes"))[2]
 	mine.Cert, mine.Source.Identity = crt, crt.Identity
 	if mine, err = mine.Sign(rand.Reader, signing); err != nil {
 		t.Fatal(err)
@@ -102,13 +94,13 @@ func TestVoteIsCheckedFirst(t *testing.T) {
 		t.Errorf("relays are read before the signature: %v", err)
 	}
 	unknown := errors.New("nobody knows it")
-	ParseVotes(broken, 9, func(ident.RSAID) error { return unknown }, func(_ *Vote, err error) {
+	CheckVotes(broken, 9, func(ident.RSAID) error { return unknown }, func(_ *Vote, err error) {
 		if !errors.Is(err, unknown) {
 			t.Errorf("a stranger's vote is read: %v", err)
 		}
 	})
 	n := 0
-	ParseVotes(bytes.Repeat(doc, 5), 2, nil, func(v *Vote, err error) {
+	CheckVotes(bytes.Repeat(doc, 5), 2, nil, func(v *Vote, err error) {
 		if n++; (err == nil) != (n <= 2) {
 			t.Errorf("vote %d of 2: %v", n, err)
 		}
@@ -141,4 +133,17 @@ func FuzzVote(f *testing.F) {
 			t.Fatal(v, err)
 		}
 	})
+}
+
+// parsedVotes reads a concatenation of votes, with their relays.
+func parsedVotes(t testing.TB, b []byte) (votes []*Vote) {
+	t.Helper()
+	for _, one := range splitDocs(b, "network-status-version") {
+		v, err := ParseVote(trimAnnotation(one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		votes = append(votes, v)
+	}
+	return votes
 }

@@ -5,17 +5,11 @@ import (
 	"testing"
 )
 
-// TestVoteEntries: the relays that are read from the text are those that ParseVotes keeps, and so is all else of the vote.
+// TestVoteEntries: the relays that are read from the text are those that ParseVote keeps, and so is all else of the vote.
 func TestVoteEntries(t *testing.T) {
 	for _, file := range []string{"ctor/votes", "ctor15/votes", "arti/chutney/v3-status-votes"} {
 		doc := read(t, file)
-		var kept []*Vote
-		ParseVotes(doc, 9, nil, func(v *Vote, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept = append(kept, v)
-		})
+		kept := parsedVotes(t, doc)
 		n := 0
 		CheckVotes(doc, 9, nil, func(v *Vote, err error) {
 			if err != nil {

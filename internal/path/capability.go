@@ -22,7 +22,6 @@ func PostQuantum(set handshake.PQSet) Capability {
 
 // Capabilities by subprotocol version.
 var (
-	NtorV3            = proto(handshake.NtorV3.Name, handshake.NtorV3.Proto, handshake.NtorV3.Version)
 	CongestionControl = proto("congestion control", protover.FlowCtrl, protover.FlowCtrlCC)
 	CGO               = proto("CGO", protover.Relay, protover.RelayCGO)
 	Conflux           = proto("conflux", protover.Conflux, protover.ConfluxV1)

@@ -149,7 +149,7 @@ func TestErrorsNameWhatWasWanted(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	d := ctor(t)
 	c := &Config{SameSubnet: true}
-	all := Spec{Dests: web, NeedAll: []Capability{NtorV3, CGO, CongestionControl}, NeedExit: []Capability{Conflux}}
+	all := Spec{Dests: web, NeedAll: []Capability{CGO, CongestionControl}, NeedExit: []Capability{Conflux}}
 	choose(t, c, d, manager(t, d, guard.Filter{}), rng(1), all)
 	only := func(name string) Capability {
 		return Capability{name, func(r netdir.Relay) bool { return r.Nickname() != name }}

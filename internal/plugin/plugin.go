@@ -40,7 +40,6 @@ type Config struct {
 
 // plugin is a running plugin.
 type plugin struct {
-	cfg Config
 	env *ptspec.Env
 	out *lines
 	log *slog.Logger
@@ -56,7 +55,7 @@ type plugin struct {
 // stdin is closed, if Tor chose that way to end it. When Run returns an error,
 // it has already reported it to Tor.
 func Run(ctx context.Context, cfg Config) error {
-	p := &plugin{cfg: cfg, out: &lines{w: cfg.Stdout}, open: map[io.Closer]struct{}{}}
+	p := &plugin{out: &lines{w: cfg.Stdout}, open: map[io.Closer]struct{}{}}
 	p.log = slog.New(&logHandler{l: p.out, min: cfg.LogLevel})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -53,8 +53,7 @@ type Options struct {
 	// Keys are the keys of the relay; nil: keys that no other relay has now.
 	Keys *Keys
 	// Streams handles the streams that end at the relay; nil: see Serve.
-	Streams             circuit.StreamHandler
-	NoCongestion, NoCGO bool
+	Streams circuit.StreamHandler
 	// Proto is advertised instead of Protocols.
 	Proto string
 	// NoPQ refuses post-quantum handshakes and rekeys, whatever is advertised.
@@ -124,13 +123,11 @@ func New(t testing.TB, o Options) *Relay {
 			}
 			return []*handshake.NtorKeyPair{keys.Onion}
 		},
-		Flow:         func() *flow.Params { return &params },
-		Channels:     r.Channels,
-		Streams:      streams,
-		NoCongestion: o.NoCongestion,
-		NoCGO:        o.NoCGO,
-		PQ:           pq,
-		Stats:        r.Circuits,
+		Flow:     func() *flow.Params { return &params },
+		Channels: r.Channels,
+		Streams:  streams,
+		PQ:       pq,
+		Stats:    r.Circuits,
 	})
 	cfg.Accept = func(c *channel.CircuitEnd, cmd cell.Command, p []byte) {
 		if o.Accepted != nil {

@@ -129,9 +129,6 @@ type EndError struct {
 	Lookup bool       // it ended a RESOLVE, for which RESOLVED says that there is no such host
 }
 
-// EndReason returns the reason, for callers that map it to another protocol.
-func (e *EndError) EndReason() cell.EndReason { return e.Reason }
-
 // Error does not name the peer: it may be an exit, an onion service or a directory cache.
 func (e *EndError) Error() string { return "the other end ended the stream: " + e.Reason.String() }
 

@@ -77,7 +77,7 @@ func TestGuards(t *testing.T) {
 	} {
 		got := false
 		for _, n := range translated1(t, text, Proxy).Notes {
-			got = got || n.Guards()
+			got = got || !n.Same && Guards(n.Line)
 		}
 		if got != want {
 			t.Errorf("%s: %v", text, got)

@@ -31,9 +31,6 @@ type Note struct {
 	In   Role // the other programs that have the option; 0: no other has it
 }
 
-// Guards reports whether the line, which is lost, limits or protects something.
-func (n Note) Guards() bool { return !n.Same && Guards(n.Line) }
-
 // Roles returns the programs that a torrc describes; a proxy if nothing else.
 func Roles(lines []Line) Role {
 	var r Role

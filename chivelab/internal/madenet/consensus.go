@@ -25,9 +25,6 @@ func (n *Net) Lifetime(ago int) netdoc.Lifetime {
 // Renew makes the last consensus one that became valid a little before now: to make a network takes long.
 func (n *Net) Renew(now time.Time) { n.opts.Now = now }
 
-// Hours is how many earlier consensuses there are.
-func (n *Net) Hours() int { return n.opts.Hours }
-
 // Consensus makes the consensus of some hours ago, in a flavor, and signs it by all authorities.
 func (n *Net) Consensus(flavor netdoc.Flavor, ago int) ([]byte, error) {
 	p, err := n.preamble(flavor, ago)

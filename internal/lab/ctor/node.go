@@ -2,7 +2,6 @@ package ctor
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -46,7 +45,6 @@ type Node struct {
 
 	tor     string // the binary
 	run     *runner
-	log     *slog.Logger
 	torrc   string         // the configuration file's path
 	clients func() []*Node // of its network
 

@@ -154,7 +154,7 @@ func (nw *Network) place(n *Node, index int) error {
 		addr = netip.AddrFrom4([4]byte{127, byte(1 + index), 0, 1})
 	}
 	n.setDir(filepath.Join(nw.Dir, n.Name))
-	n.run, n.log, n.clients = nw.run, nw.log, nw.Clients
+	n.run, n.clients = nw.run, nw.Clients
 	var err error
 	port := func(addrs ...netip.Addr) (p uint16) {
 		if err == nil {
