@@ -22,7 +22,6 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/path"
@@ -304,20 +303,20 @@ func TestBridgeCommand(t *testing.T) {
 	if err := download(bounded(t, patience), d, shared.target.Addr(target.Source), 10<<20); err != nil {
 		t.Fatal(err)
 	}
-	conns, err := proc.Conns(cmd.Process.Pid)
+	conns, err := connsOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for _, c := range conns {
-		if c.Remote.Port() == 0 {
+		if c.remote.Port() == 0 {
 			continue // it listens
 		}
-		if n++; c.Remote == b.or || c.Remote == b.pt {
-			t.Errorf("the client is connected to the bridge at %v, not to the transport", c.Remote)
+		if n++; c.remote == b.or || c.remote == b.pt {
+			t.Errorf("the client is connected to the bridge at %v, not to the transport", c.remote)
 		}
 		for _, r := range nw.Routers() {
-			if c.Remote == r.OR || c.Remote == r.DirPort {
+			if c.remote == r.OR || c.remote == r.DirPort {
 				t.Errorf("the client is connected to %s", r.Name)
 			}
 		}

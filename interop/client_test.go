@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/lab/ctor"
-	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 )
 
@@ -148,13 +147,13 @@ func (p *proxy) isolated(token string) socksclient.Dialer {
 // kernel's list.
 func (p *proxy) firstHops(t *testing.T, nw *ctor.Network) []*ctor.Node {
 	t.Helper()
-	conns, err := proc.Conns(p.pid)
+	conns, err := connsOf(p.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []*ctor.Node
 	for _, n := range nw.Routers() {
-		if slices.ContainsFunc(conns, func(c proc.Conn) bool { return c.Remote == n.OR || n.OR6.IsValid() && c.Remote == n.OR6 }) {
+		if slices.ContainsFunc(conns, func(c conn) bool { return c.remote == n.OR || n.OR6.IsValid() && c.remote == n.OR6 }) {
 			out = append(out, n)
 		}
 	}
@@ -167,11 +166,11 @@ func (p *proxy) firstHops(t *testing.T, nw *ctor.Network) []*ctor.Node {
 func exitOf(t *testing.T, nw *ctor.Network, from netip.AddrPort) *ctor.Node {
 	t.Helper()
 	for _, n := range nw.ByRole(ctor.Exit) {
-		conns, err := proc.Conns(n.PID())
+		conns, err := connsOf(n.PID())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(conns, func(c proc.Conn) bool { return c.Local == from }) {
+		if slices.ContainsFunc(conns, func(c conn) bool { return c.local == from }) {
 			return n
 		}
 	}

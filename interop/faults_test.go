@@ -17,7 +17,6 @@ import (
 
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
@@ -96,7 +95,7 @@ func busiest(t *testing.T, ctx context.Context, p *proxy, nw *ctor.Network, sour
 	for _, node := range p.firstHops(t, nw) {
 		var read int64
 		for c, now := range after {
-			if c.Remote == node.OR || node.OR6.IsValid() && c.Remote == node.OR6 {
+			if c.remote == node.OR || node.OR6.IsValid() && c.remote == node.OR6 {
 				read += now - before[c]
 			}
 		}
@@ -113,7 +112,7 @@ func busiest(t *testing.T, ctx context.Context, p *proxy, nw *ctor.Network, sour
 
 // received returns how many bytes the kernel has received on each TCP
 // connection of a process.
-func received(t *testing.T, ctx context.Context, pid int) map[proc.Conn]int64 {
+func received(t *testing.T, ctx context.Context, pid int) map[conn]int64 {
 	t.Helper()
 	ss, err := exec.LookPath("ss")
 	labtest.Need(t, "ss", err)
@@ -121,11 +120,11 @@ func received(t *testing.T, ctx context.Context, pid int) map[proc.Conn]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conns, err := proc.Conns(pid)
+	conns, err := connsOf(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[proc.Conn]int64{}
+	out := map[conn]int64{}
 	for line := range strings.Lines(string(text)) {
 		// Recv-Q Send-Q Local Remote, then the connection's own figures.
 		f := strings.Fields(line)
@@ -134,7 +133,7 @@ func received(t *testing.T, ctx context.Context, pid int) map[proc.Conn]int64 {
 		}
 		local, lerr := netip.ParseAddrPort(f[2])
 		remote, rerr := netip.ParseAddrPort(f[3])
-		c := proc.Conn{Local: local, Remote: remote}
+		c := conn{local, remote}
 		if lerr != nil || rerr != nil || !slices.Contains(conns, c) {
 			continue // with a scope, or another process's
 		}

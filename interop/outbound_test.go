@@ -13,7 +13,6 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/ctortest"
-	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/path"
@@ -41,11 +40,11 @@ func TestSourceAddressesInCTorNetwork(t *testing.T) {
 		return s.Accepted == 3 && slices.Contains(strings.Fields(s.Flags), "Exit")
 	})
 	sees := func(n *ctor.Node, who netaddr.Sources) bool {
-		conns, err := proc.Conns(n.PID())
+		conns, err := connsOf(n.PID())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(conns, func(c proc.Conn) bool { return c.Remote.Addr() == who.V4 && c.Local.Port() == n.OR.Port() })
+		return slices.ContainsFunc(conns, func(c conn) bool { return c.remote.Addr() == who.V4 && c.local.Port() == n.OR.Port() })
 	}
 	for _, n := range nw.Authorities() {
 		await(t, n.Name+" has a link from "+links.V4.String(), patience, func() bool { return sees(n, links) })

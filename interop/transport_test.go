@@ -13,7 +13,6 @@ import (
 
 	"github.com/chivenet/chive/internal/builtin"
 	"github.com/chivenet/chive/internal/client"
-	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/pt"
@@ -90,17 +89,17 @@ func TestInsideToTor(t *testing.T) {
 			if err := download(bounded(t, patience), socksclient.Dialer{Proxy: ports["socks"]}, shared.target.Addr(target.Source), 10<<20); err != nil {
 				t.Fatal(err)
 			}
-			conns, err := proc.Conns(cmd.Process.Pid)
+			conns, err := connsOf(cmd.Process.Pid)
 			if err != nil {
 				t.Fatal(err)
 			}
 			n := 0
 			for _, c := range conns {
 				switch {
-				case c.Remote == b.pt:
+				case c.remote == b.pt:
 					n++
-				case c.Remote.Port() != 0 && c.Local.Port() != netip.MustParseAddrPort(ports["socks"]).Port():
-					t.Errorf("the client is connected to %v", c.Remote)
+				case c.remote.Port() != 0 && c.local.Port() != netip.MustParseAddrPort(ports["socks"]).Port():
+					t.Errorf("the client is connected to %v", c.remote)
 				}
 			}
 			if n == 0 {

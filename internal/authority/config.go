@@ -39,6 +39,7 @@ type Config struct {
 	Accept   AcceptConfig
 	Params   netdoc.Params // votes for consensus parameters
 	Methods  []int         // consensus methods to vote for, some of the package's Methods; default all
+	Packages []string      // arguments of "package" lines, which methods before 34 have
 	// ClientVersions and ServerVersions are the recommended versions, such as
 	// "0.4.9.11,0.4.9.12". The authority votes on versions if one of them is set.
 	ClientVersions, ServerVersions string
@@ -125,6 +126,11 @@ func (c *Config) check() error {
 	for _, m := range c.Methods {
 		if !slices.Contains(Methods, m) {
 			return fault.New(fault.Config, "consensus method %d: this authority knows %v", m, Methods)
+		}
+	}
+	for _, p := range c.Packages {
+		if !validPackage(p) {
+			return fault.New(fault.Config, "package %q is not NAME VERSION URL DIGESTTYPE=DIGEST ...", p)
 		}
 	}
 	if c.Contact == "" {

@@ -34,7 +34,7 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 	defer a.mu.Unlock()
 	a.measured = file
 	v := &netdoc.Vote{
-		Methods: a.cfg.Methods, Published: now,
+		Methods: a.cfg.Methods, Packages: a.cfg.Packages, Published: now,
 		Lifetime: netdoc.Lifetime{ValidAfter: t.start, FreshUntil: t.start.Add(s.Interval),
 			ValidUntil: t.start.Add(s.Interval * time.Duration(s.IntervalsValid))},
 		VoteDelay: s.VoteDelay, DistDelay: s.DistDelay,

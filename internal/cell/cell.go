@@ -133,15 +133,6 @@ func Size(b []byte) int {
 	return VarHeaderLen + int(binary.BigEndian.Uint16(b[5:]))
 }
 
-// Body returns the payload of a whole fixed cell, or the body of a whole
-// variable cell, in place.
-func Body(c []byte) []byte {
-	if Cmd(c).IsVariable() {
-		return c[VarHeaderLen:]
-	}
-	return c[HeaderLen:]
-}
-
 // AppendFixed writes a fixed cell with body, zero-padded. A body longer than
 // PayloadLen is a bug of the caller and panics.
 func AppendFixed(dst []byte, id uint32, cmd Command, body []byte) []byte {

@@ -44,9 +44,6 @@ func ParseCreateFast(b []byte) (m CreateFast, err error) {
 // CreatedFast is the body of a CREATED_FAST cell.
 type CreatedFast [CreatedFastLen]byte
 
-// Append writes the body.
-func (m *CreatedFast) Append(dst []byte) []byte { return append(dst, m[:]...) }
-
 // ParseCreatedFast reads the body.
 func ParseCreatedFast(b []byte) (m CreatedFast, err error) {
 	r := bin.NewReader("CREATED_FAST", b)

@@ -114,9 +114,6 @@ func (m *Introduce) AppendHeader(dst []byte) []byte {
 	return AppendExts(appendAuthKey(dst, &m.AuthKey), m.Exts)
 }
 
-// Append writes the body.
-func (m *Introduce) Append(dst []byte) []byte { return append(m.AppendHeader(dst), m.Encrypted...) }
-
 // ParseIntroduce reads the body; it refuses one for a version 2 service.
 func ParseIntroduce(b []byte) (Introduce, error) {
 	r := bin.NewReader("INTRODUCE", b)

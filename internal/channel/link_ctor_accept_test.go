@@ -94,7 +94,7 @@ func TestAcceptCtorRelay(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	got := nextCell(t, l)
-	create, err := cell.ParseCreate2(cell.Body(got))
+	create, err := cell.ParseCreate2(got[cell.HeaderLen:])
 	if err != nil || cell.Cmd(got) != cell.CmdCreate2 || create.Type != cell.HandshakeNtor {
 		t.Fatalf("%v: %+v %v", cell.Cmd(got), create, err)
 	}

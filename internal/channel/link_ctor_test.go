@@ -212,7 +212,7 @@ func expect(t *testing.T, l *Link, id uint32, cmd cell.Command) []byte {
 	t.Helper()
 	c := nextCell(t, l)
 	if cell.Cmd(c) != cmd || cell.CircID(c) != id {
-		t.Fatalf("%v on circuit %x (% x...), not %v on %x", cell.Cmd(c), cell.CircID(c), cell.Body(c)[:4], cmd, id)
+		t.Fatalf("%v on circuit %x (% x...), not %v on %x", cell.Cmd(c), cell.CircID(c), c[cell.HeaderLen:][:4], cmd, id)
 	}
 	return c
 }
@@ -226,7 +226,7 @@ func createFast(t *testing.T, l *Link, id uint32) *layer.Client {
 		t.Fatal(err)
 	}
 	send(t, l, id, cell.CmdCreateFast, skin)
-	reply, err := cell.ParseCreatedFast(cell.Body(expect(t, l, id, cell.CmdCreatedFast)))
+	reply, err := cell.ParseCreatedFast(expect(t, l, id, cell.CmdCreatedFast)[cell.HeaderLen:])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,6 @@ type Params struct {
 	EWMAMax     int // cc_ewma_max: the most samples averaged
 	EWMASS      int // cc_ewma_ss: samples in slow start
 	RTTResetPct int // cc_rtt_reset_pct: weight of the greater value when the minimum is reset
-	BWEMin      int // cc_bwe_min: SENDMEs needed before a bandwidth estimate is shown
 
 	Thresholds [3]Thresholds // by Path
 
@@ -83,7 +82,6 @@ func ParamsFrom(get func(name string, def, min, max int32) int32) Params {
 		EWMAMax:      i("cc_ewma_max", 10, 2, big),
 		EWMASS:       i("cc_ewma_ss", 2, 2, big),
 		RTTResetPct:  i("cc_rtt_reset_pct", 100, 0, 100),
-		BWEMin:       i("cc_bwe_min", 5, 2, 20),
 		XoffClient:   i("cc_xoff_client", 500, 1, 10000),
 		XoffExit:     i("cc_xoff_exit", 500, 1, 10000),
 		XonRate:      i("cc_xon_rate", 500, 1, 5000),

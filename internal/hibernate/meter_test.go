@@ -298,7 +298,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const burst = 50
 	for range 1000 {
-		l := Limit{Max: 1 + rng.Uint64N(1000), Rule: Rule(rng.IntN(4)), Periods: Every{noon, time.Hour}}
+		l := Limit{Max: 1 + rng.Uint64N(1000), Rule: Rule(rng.IntN(4)), Periods: hourly{noon}}
 		m := meter(l, Count{}, noon)
 		now, newest, used := noon, noon, map[time.Time][2]uint64{}
 		for range 300 {
@@ -340,4 +340,15 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hourly is intervals of an hour, counted from a time.
+type hourly struct{ from time.Time }
+
+func (h hourly) At(now time.Time) Interval {
+	n := now.Sub(h.from) / time.Hour
+	if now.Before(h.from.Add(n * time.Hour)) { // before from, Go divides towards 0
+		n--
+	}
+	return Interval{h.from.Add(n * time.Hour), h.from.Add((n + 1) * time.Hour)}
 }

@@ -21,23 +21,6 @@ type Periods interface {
 	At(now time.Time) Interval
 }
 
-// Every is intervals of one length, counted from a time.
-type Every struct {
-	From   time.Time
-	Length time.Duration // more than 0
-}
-
-// At implements Periods.
-func (e Every) At(now time.Time) Interval {
-	d := now.Sub(e.From)
-	n := d / e.Length
-	if d%e.Length < 0 { // before From, Go divides towards 0
-		n--
-	}
-	start := e.From.Add(n * e.Length)
-	return Interval{start, start.Add(e.Length)}
-}
-
 // unit is how long an interval of a Schedule lasts.
 type unit uint8
 

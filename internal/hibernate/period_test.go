@@ -96,16 +96,6 @@ func TestIntervalsFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestEvery(t *testing.T) {
-	from := time.Unix(1000, 0)
-	e := Every{from, 100 * time.Second}
-	for now, start := range map[int64]int64{1000: 1000, 1099: 1000, 1100: 1100, 999: 900, 900: 900, 899: 800} {
-		if iv := e.At(time.Unix(now, 0)); iv.Start.Unix() != start || iv.length() != e.Length {
-			t.Errorf("%d: %v", now, iv)
-		}
-	}
-}
-
 func TestParseSchedule(t *testing.T) {
 	for text, want := range map[string]string{
 		"month 1 0:00": "month 1 0:00", "  Month 28   23:59 ": "month 28 23:59", "week 7 0:0": "week 7 0:00", "day 08:05": "day 8:05",

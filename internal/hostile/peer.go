@@ -89,7 +89,11 @@ func (p *peer) read() {
 	b := p.link.Leftover
 	for {
 		for n := cell.Size(b); n > 0 && n <= len(b); n = cell.Size(b) {
-			p.take(cell.CircID(b), cell.Cmd(b), cell.Body(b[:n]))
+			head := cell.HeaderLen
+			if cell.Cmd(b).IsVariable() {
+				head = cell.VarHeaderLen
+			}
+			p.take(cell.CircID(b), cell.Cmd(b), b[head:n])
 			b = b[n:]
 		}
 		s := <-p.state

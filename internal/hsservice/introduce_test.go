@@ -113,7 +113,7 @@ func (a asking) message(t *testing.T, p *point) []byte {
 	plain := cell.IntroducePlaintext{Cookie: [cell.CookieLen]byte{a.cookie}, Exts: a.exts, Onion: a.onion, Specs: linkspec.Append(nil, a.specs)}
 	m := cell.Introduce{AuthKey: auth}
 	m.Encrypted = c.Introduce(m.AppendHeader(nil), append(plain.Append(nil), make([]byte, 40)...))
-	return m.Append(nil)
+	return append(m.AppendHeader(nil), m.Encrypted...)
 }
 
 // decrypt opens an introduction and accepts it, as a service does that asks for no proofs

@@ -162,7 +162,7 @@ func TestHibernatingDescriptor(t *testing.T) {
 // TestAccountingFile: what was used counts after a restart, and what cannot be is not believed.
 func TestAccountingFile(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	periods := hibernate.Every{From: now.Add(-time.Hour), Length: 24 * time.Hour}
+	periods := always{Start: now.Add(-time.Hour), End: now.Add(23 * time.Hour)}
 	start := func(text string) (*accounting, string) {
 		var said bytes.Buffer
 		a := &accounting{path: filepath.Join(t.TempDir(), accountingFile), log: slog.New(slog.NewTextHandler(&said, nil))}
@@ -201,7 +201,7 @@ func TestAccountingFile(t *testing.T) {
 			t.Errorf("%s: %d bytes; %s", name, a.status().Used, said)
 		}
 	}
-	full, err := json.Marshal(hibernate.Count{Start: periods.From, Wake: periods.From, Read: math.MaxUint64, Written: math.MaxUint64})
+	full, err := json.Marshal(hibernate.Count{Start: periods.Start, Wake: periods.Start, Read: math.MaxUint64, Written: math.MaxUint64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestAccountingFile(t *testing.T) {
 func TestAccountingWrites(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	a := &accounting{path: filepath.Join(t.TempDir(), accountingFile), log: quiet}
-	a.limitBytes(Accounting{Max: 1 << 50, Periods: hibernate.Every{From: now, Length: 24 * time.Hour}}, 0, now)
+	a.limitBytes(Accounting{Max: 1 << 50, Periods: always{Start: now, End: now.Add(24 * time.Hour)}}, 0, now)
 	writes := 0
 	for i := range 600 {
 		if err := os.Remove(a.path); err == nil {
@@ -258,3 +258,8 @@ func TestHibernatingRefuses(t *testing.T) {
 		t.Errorf("a circuit: %v", err)
 	}
 }
+
+// always is one interval, which contains all that a test does.
+type always hibernate.Interval
+
+func (a always) At(time.Time) hibernate.Interval { return hibernate.Interval(a) }

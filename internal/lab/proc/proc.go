@@ -1,11 +1,8 @@
 // Package proc reports what a running process uses: processor time to the
-// nanosecond, resident memory, and TCP connections.
+// nanosecond, and resident memory.
 package proc
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // Usage holds the resources that a process has used so far.
 type Usage struct {
@@ -15,6 +12,3 @@ type Usage struct {
 	Anon    int64         // resident memory that is of no file, bytes
 	Threads int
 }
-
-// Conn is an established TCP connection of a process.
-type Conn struct{ Local, Remote netip.AddrPort }

@@ -19,10 +19,5 @@ func CPU(int) (time.Duration, error) {
 	return 0, fault.New(fault.Local, "the processor time of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }
 
-// Conns returns an error: it is not supported on this system.
-func Conns(int) ([]Conn, error) {
-	return nil, fault.New(fault.Local, "the connections of a process can be read on Linux only: %w", errors.ErrUnsupported)
-}
-
 // Uncache does nothing on this system.
 func Uncache(string) error { return nil }

@@ -2,12 +2,9 @@ package proc
 
 import (
 	"errors"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,28 +62,5 @@ func TestUncache(t *testing.T) {
 	}
 	if err := Uncache(path + "s"); runtime.GOOS == "linux" && err == nil {
 		t.Error("no error without a file")
-	}
-}
-
-func TestConns(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue // no IPv6
-		}
-		defer ln.Close()
-		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		want := Conn{netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(c.RemoteAddr().String())}
-		got, err := Conns(os.Getpid())
-		if errors.Is(err, errors.ErrUnsupported) {
-			t.Skip(err)
-		}
-		if err != nil || !slices.Contains(got, want) {
-			t.Errorf("%v lacks %v (%v)", got, want, err)
-		}
 	}
 }

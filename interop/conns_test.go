@@ -1,27 +1,30 @@
-package proc
+package interop
 
 import (
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/chivenet/chive/internal/fault"
+	"testing"
 )
 
 // established is TCP_ESTABLISHED as /proc/net/tcp writes it.
 const established = "01"
 
-// Conns returns the process's established TCP connections, as the kernel lists
+// conn is an established TCP connection of a process.
+type conn struct{ local, remote netip.AddrPort }
+
+// connsOf returns the process's established TCP connections, as the kernel lists
 // them.
-func Conns(pid int) ([]Conn, error) {
+func connsOf(pid int) ([]conn, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	fds, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
+		return nil, err
 	}
 	inodes := map[string]bool{}
 	for _, fd := range fds {
@@ -33,14 +36,14 @@ func Conns(pid int) ([]Conn, error) {
 			inodes[strings.TrimSuffix(s, "]")] = true
 		}
 	}
-	var out []Conn
+	var out []conn
 	for _, table := range []string{"tcp", "tcp6"} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if os.IsNotExist(err) {
 			continue // no IPv6
 		}
 		if err != nil {
-			return nil, fault.Wrap(fault.Local, err)
+			return nil, err
 		}
 		for line := range strings.Lines(string(b)) {
 			f := strings.Fields(line)
@@ -55,7 +58,7 @@ func Conns(pid int) ([]Conn, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, Conn{local, remote})
+			out = append(out, conn{local, remote})
 		}
 	}
 	return out, nil
@@ -67,7 +70,7 @@ func kernelAddr(s string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)
 	if err != nil || len(b)%4 != 0 {
-		return netip.AddrPort{}, fault.New(fault.Local, "kernel address %q", s)
+		return netip.AddrPort{}, fmt.Errorf("kernel address %q", s)
 	}
 	for i := 0; i < len(b); i += 4 {
 		slices.Reverse(b[i : i+4])
@@ -75,7 +78,28 @@ func kernelAddr(s string) (netip.AddrPort, error) {
 	a, ok := netip.AddrFromSlice(b)
 	p, err := strconv.ParseUint(port, 16, 16)
 	if err != nil || !ok {
-		return netip.AddrPort{}, fault.New(fault.Local, "kernel address %q", s)
+		return netip.AddrPort{}, fmt.Errorf("kernel address %q", s)
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(p)), nil
+}
+
+// TestConnsOf: both ends of a connection are known.
+func TestConnsOf(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue // no IPv6
+		}
+		defer ln.Close()
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		want := conn{netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(c.RemoteAddr().String())}
+		got, err := connsOf(os.Getpid())
+		if err != nil || !slices.Contains(got, want) {
+			t.Errorf("%v lacks %v (%v)", got, want, err)
+		}
+	}
 }
