@@ -1,5 +1,6 @@
 # Every target is bounded in time and uses only the network's loopback.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE = golang.org/x/tools/cmd/deadcode@v0.52.0
 GOVULNCHECK = v1.8.0
 # Platforms that must build; relays run on the first three.
 PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
@@ -154,6 +155,7 @@ mutants:
 lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet ./... && go run $(STATICCHECK) ./... && GOWORK=off go mod tidy -diff) || exit 1; done
+	@.ci/dead $(DEADCODE) $(MODULES)
 
 # vuln fails if the program calls code with a known vulnerability. If it cannot
 # reach the database, it says so, and uses the facts in .ci/vulndb.

@@ -37,6 +37,7 @@ func TestAPI(t *testing.T) {
 	}
 	fset := token.NewFileSet()
 	packages, imports := exported(t, fset, paths)
+	texts, all := map[string]string{}, map[string]*types.Package{}
 	for rel, name := range public {
 		p := packages[strings.TrimSuffix(module+"/"+rel, "/")]
 		checked, err := check(fset, p, imports)
@@ -47,7 +48,10 @@ func TestAPI(t *testing.T) {
 		for _, s := range shown {
 			t.Errorf("%s: %s: the type of an internal package, or one without a public name, shows through", p.ImportPath, s)
 		}
-		file := filepath.Join("api", name+".txt")
+		texts[filepath.Join("api", name+".txt")], all[rel] = text, checked
+	}
+	texts[rootsFile] = printRoots(all)
+	for file, text := range texts {
 		if *update {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)

@@ -50,8 +50,7 @@ func makeRelay(rng *mrand.Rand, i int, now time.Time, onion *rsa.PrivateKey) (m 
 		return m, err
 	}
 	keys.Ed = master.Public()
-	c := cert.Ed25519{Type: cert.IdentityVSigning, Expires: now.Add(20 * 24 * time.Hour), KeyType: cert.KeyEd25519, Key: keys.Signing.Public(), Signer: keys.Ed, HasSigner: true}
-	keys.SigningCert = c.Encode(master.Sign)
+	keys = netdoc.NewDescKeys(*keys, master.Sign, now.Add(20*24*time.Hour))
 	if _, err := rand.Read(keys.NtorSecret[:]); err != nil {
 		return m, fault.Wrap(fault.Local, err)
 	}
