@@ -10,6 +10,7 @@ import (
 	fte "github.com/chivenet/chive/fte"
 	ftelang "github.com/chivenet/chive/fte/lang"
 	lab "github.com/chivenet/chive/lab"
+	labhost "github.com/chivenet/chive/lab/host"
 	program "github.com/chivenet/chive/program"
 	programcommandline "github.com/chivenet/chive/program/commandline"
 	programprogramtest "github.com/chivenet/chive/program/programtest"
@@ -118,12 +119,22 @@ var roots = []any{
 	new(ftelang.Slice),
 	new(ftelang.SyntaxError),
 	new(lab.Fetched),
+	lab.FindTor,
 	new(lab.Network),
 	new(lab.Node),
 	new(lab.Options),
 	new(lab.Role),
 	new(lab.Stage),
 	lab.Start,
+	labhost.CanNamespace,
+	labhost.InNamespace,
+	new(labhost.Namespace),
+	labhost.NewNamespace,
+	new(labhost.Ports),
+	new(labhost.Process),
+	labhost.Start,
+	new(labhost.Usage),
+	labhost.UsageOf,
 	program.CheckExtension,
 	program.Contain,
 	program.Ends,
