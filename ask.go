@@ -11,6 +11,7 @@ import (
 
 func init() {
 	client.AskerOf = func(c any) client.Asker { return asker{c.(*Client)} }
+	client.InnerOf = func(c any) *client.Client { return c.(*Client).inner }
 }
 
 // asker is a Client for the ports of this module.

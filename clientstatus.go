@@ -99,7 +99,7 @@ func (co *core) hooks() client.Hooks {
 		},
 		Circuit: func(i client.CircuitInfo) {
 			if co.events.wanted() {
-				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: circuitStates[i.State], Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Path: fingerprints(i.Path), Nicknames: i.Names, Err: i.Err})
+				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: circuitStates[i.State], Purpose: i.Purpose.String(), Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Path: fingerprints(i.Path), Nicknames: i.Names, Err: i.Err})
 			}
 		},
 		Stream: func(i client.StreamInfo) {

@@ -22,7 +22,10 @@ type CircuitEvent struct {
 	Time  time.Time
 	ID    uint64 // unique within the client
 	State CircuitState
-	Hops  int // finished so far
+	// Purpose says what it is for: "streams" to exits, "onions" for onion services, "conflux leg" until a
+	// second leg is joined to another circuit, "conflux" from then on, or "controller".
+	Purpose string
+	Hops    int // finished so far
 	// Took is the time from the start of building to the end of each finished hop.
 	Took []time.Duration
 	// Protection is the protection of each hop, the guard's first, once the

@@ -225,17 +225,95 @@ with stem.control.Controller.from_socket_file(dir + "/s") as c:
     assert s.recv(5) == b"hello"
     until("the stream", lambda: any(e.status == "SUCCEEDED" for e in streams))
     stream, = c.get_streams()
-    assert stream.status == "SUCCEEDED" and stream.target_address == "(hidden)", stream
+    assert stream.status == "SUCCEEDED" and stream.target == echo, stream
+    mine = [e for e in streams if e.id == stream.id]
+    assert [e.status for e in mine[:3]] == ["NEW", "SENTCONNECT", "SUCCEEDED"] and mine[0].source_port == s.getsockname()[1] and mine[0].purpose == "USER", mine
     of = {x.id: x for x in c.get_circuits()}
     assert stream.circ_id in of and len(of[stream.circ_id].path) == 3, of
     s.close()
     until("the end of the stream", lambda: any(e.status == "CLOSED" and e.id == stream.id for e in streams))
-    assert echo not in "".join(str(e) for e in streams)
     until("traffic", lambda: any(e.read > 0 for e in bandwidth))
     assert int(c.get_info("traffic/read")) > 0 and int(c.get_info("traffic/written")) > 0
     assert "up" in c.get_info("entry-guards") and c.get_info("network-liveness") == "up"
     for key in ("valid-after", "fresh-until", "valid-until"):
         assert c.get_info("consensus/" + key).startswith("20")
+    assert any(e.status == "EXTENDED" and len(e.path) == 1 and e.build_flags == ("NEED_CAPACITY",) and e.purpose == "GENERAL" and e.created for e in circuits)
+    assert any(e.build_flags[:2] == ("ONEHOP_TUNNEL", "IS_INTERNAL") and e.status == "BUILT" for e in circuits)
+    relays = list(c.get_network_statuses())
+    assert len(relays) >= 6 and all(r.fingerprint and r.flags for r in relays)
+    assert c.get_network_status(relays[0].nickname).fingerprint == relays[0].fingerprint
+    assert c.get_microdescriptor(relays[0].fingerprint).onion_key and len(list(c.get_microdescriptors())) == len(relays)
+    assert c.get_info("dir/status-vote/current/consensus-microdesc").startswith("network-status-version 3 microdesc")
+    assert "CONNECTED" in c.get_info("orconn-status")
+    assert "HOP=3" in c.get_info("chive/circuits") and c.get_info("chive/memory").startswith("HELD=")
+    for wrong in ("desc/id/" + relays[0].fingerprint, "ns/id/" + "0" * 40):
+        try:
+            c.get_info(wrong)
+            raise AssertionError("it knows " + wrong)
+        except stem.ControllerError:
+            pass
+
+    # steering
+    def connect(host=ip, port=int(to)):
+        s = socket.create_connection((c.get_listeners(stem.control.Listener.SOCKS)[0]), timeout=60)
+        s.sendall(b"\x05\x01\x00")
+        assert s.recv(2) == b"\x05\x00"
+        name = host.encode()
+        s.sendall(b"\x05\x01\x00\x03" + bytes([len(name)]) + name + struct.pack(">H", port))
+        return s
+    def answer(s):
+        got = b""
+        while len(got) < 10:
+            more = s.recv(10 - len(got))
+            assert more, got
+            got += more
+        return got[1]
+    exits = [r for r in relays if "Exit" in r.flags]
+    others = [r for r in relays if "Exit" not in r.flags][:2]
+    chosen = c.new_circuit([others[0].fingerprint, others[1].nickname, exits[0].fingerprint], await_build=True)
+    assert [f for f, n in c.get_circuit(chosen).path] == [r.fingerprint for r in (others[0], others[1], exits[0])]
+    free = c.new_circuit(await_build=True)
+    assert len(c.get_circuit(free).path) == 3
+    c.set_conf("__LeaveStreamsUnattached", "1")
+    def waiting():
+        return [x for x in c.get_streams() if x.status == "NEW"]
+    for circuit in (chosen, free, "0"):
+        s = connect()
+        until("a stream that waits", lambda: len(waiting()) == 1)
+        c.attach_stream(waiting()[0].id, circuit)
+        assert answer(s) == 0
+        s.sendall(b"hello")
+        assert s.recv(5) == b"hello"
+        got = [x for x in c.get_streams() if x.status == "SUCCEEDED"][-1]
+        assert circuit == "0" or got.circ_id == circuit, (got, circuit)
+        c.close_stream(got.id)
+        assert got.id not in [x.id for x in c.get_streams()]
+        try:
+            assert s.recv(1) == b""
+        except ConnectionResetError:
+            pass
+        s.close()
+    s = connect("elsewhere.example", 1)
+    until("a stream that waits", lambda: len(waiting()) == 1)
+    assert c.msg("REDIRECTSTREAM %s %s %s" % (waiting()[0].id, ip, to)).is_ok()
+    c.attach_stream(waiting()[0].id, chosen)
+    assert answer(s) == 0
+    s.close()
+    s = connect()
+    until("a stream that waits", lambda: len(waiting()) == 1)
+    c.set_conf("__LeaveStreamsUnattached", "0")
+    assert answer(s) == 0
+    s.close()
+    mapped, = c.map_address({"0.0.0.0": ip})
+    s = connect(mapped)
+    assert answer(s) == 0
+    s.close()
+    c.close_circuit(chosen)
+    assert chosen not in [x.id for x in c.get_circuits()]
+    until("the end of the circuit", lambda: any(e.id == chosen and e.status == "CLOSED" and e.reason == "REQUESTED" for e in circuits))
+    for command, code in (("ATTACHSTREAM 1000000 0", "552"), ("EXTENDCIRCUIT 0 nosuch", "552"), ("CLOSECIRCUIT 1000000", "552"), ("MAPADDRESS a.example=b.example b.example=a.example", "512"), ("DROPTIMEOUTS", "250"), ("DROPGUARDS", "250")):
+        assert str(c.msg(command)) and c.msg(command).content()[-1][0] == code, command
+    until("another guard", lambda: any(e.status == "BUILT" for e in circuits[-5:]))
     c.signal("NEWNYM")
     c.signal("HALT")
     assert p.wait(30) == 0

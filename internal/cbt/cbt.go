@@ -211,3 +211,10 @@ func (e *Estimator) shuffled(times []uint32, rnd *rand.Rand) {
 	}
 	e.update()
 }
+
+// Forget forgets all that was learned.
+func (e *Estimator) Forget() {
+	e.history = history{}
+	e.recent.clear()
+	e.usage, e.closing, e.computed = e.p.InitialTimeout, e.p.InitialTimeout, false
+}

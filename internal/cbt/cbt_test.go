@@ -330,3 +330,22 @@ func TestStalled(t *testing.T) {
 		t.Errorf("%v, not %v", e.Stalled(), closing)
 	}
 }
+
+// TestForget: what was learned is gone, and the timeouts are those of the start.
+func TestForget(t *testing.T) {
+	p := few(DefaultParams())
+	e := New(p)
+	start := e.Status()
+	fill(e, 100, 200, 300)
+	if s := e.Status(); s.Observations == 0 || s.Usage == start.Usage {
+		t.Fatalf("it learned nothing: %+v", s)
+	}
+	e.recent.add(true)
+	e.Forget()
+	if s := e.Status(); s != start {
+		t.Errorf("%+v, want %+v", s, start)
+	}
+	if e.computed {
+		t.Error("the timeouts count as learned")
+	}
+}

@@ -38,8 +38,9 @@ type Config struct {
 	// Opened is called with every new link, under no lock, when Channels has its channel: so
 	// whoever closes some of the channels misses none. It must not block and may be nil.
 	Opened  func(*Link)
-	Stats   *Stats   // may be nil
-	Padding *Padding // link padding, and how long links rest; nil: no padding
+	Watch   func(LinkReport) // hears of the links that this process opens; it must not block
+	Stats   *Stats           // may be nil
+	Padding *Padding         // link padding, and how long links rest; nil: no padding
 	// MayRest reports whether an idle link may rest as long as those between
 	// relays do. It must not block. If it is nil, none may.
 	MayRest func(*Link) bool

@@ -106,10 +106,18 @@ func (m *Manager) run(ctx context.Context, t linkspec.Target, a *attempt) {
 	defer close(a.done)
 	defer m.end(a)
 	defer panics.Recover(m.cfg.Log, func(err error) { a.ch, a.err = nil, err })
+	id := m.launched(&t)
 	l, err := m.connect(ctx, &t)
+	if err != nil {
+		m.tell(id, LinkFailed, t.RSA, err)
+	}
 	switch {
 	case err == nil:
-		a.ch, a.err = m.Adopt(l)
+		l.number = id
+		m.tell(id, LinkOpened, l.Peer.RSA, nil)
+		if a.ch, a.err = m.Adopt(l); a.err != nil {
+			m.tell(id, LinkClosed, l.Peer.RSA, a.err)
+		}
 	case fault.Is(err, fault.Resource): // ours, not the relay's
 		a.err = err
 	default:

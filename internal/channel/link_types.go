@@ -44,6 +44,8 @@ type Link struct {
 	// beginning of the next cells.
 	Leftover []byte
 
+	number uint64 // of a link that this process opened; see LinkReport
+
 	read int // bytes that the peer sent until the handshake was done; zero: unknown
 }
 

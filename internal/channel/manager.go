@@ -20,6 +20,8 @@ import (
 type Manager struct {
 	cfg  *Config
 	link atomic.Pointer[LinkConfig]
+	// links counts the links that this process has opened.
+	links atomic.Uint64
 	// dial opens the TCP connection, or another connection that carries the link.
 	dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 
@@ -134,6 +136,11 @@ func (m *Manager) adopt(l *Link) (*Channel, error) {
 
 // forget runs on the last goroutine of a channel, which holds no lock.
 func (m *Manager) forget(ch *Channel) {
+	m.drop(ch)
+	m.tell(ch.link.number, LinkClosed, ch.Peer().RSA, ch.Err())
+}
+
+func (m *Manager) drop(ch *Channel) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.clients, ch)

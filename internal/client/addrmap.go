@@ -32,37 +32,56 @@ func ParseAddrMap(rules []string) (*AddrMap, error) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	m := &AddrMap{map[string]string{}, map[string]domain{}}
-	var probes []string
+	m := (*AddrMap)(nil).clone()
 	for i, r := range rules {
-		f := strings.Fields(r)
-		if len(f) != 2 {
-			return nil, fault.New(fault.Config, "entry %d: it is not \"FROM TO\"", i+1)
-		}
-		from, fromAll, err := mapSide(f[0])
-		if err != nil {
+		if err := m.add(r); err != nil {
 			return nil, fault.New(fault.Config, "entry %d: %w", i+1, err)
 		}
-		to, toAll, err := mapSide(f[1])
-		switch {
-		case err != nil:
-			return nil, fault.New(fault.Config, "entry %d: %w", i+1, err)
-		case toAll && !fromAll:
-			return nil, fault.New(fault.Config, "entry %d: one host cannot become a whole domain", i+1)
-		case fromAll:
-			m.domains[from] = domain{to, toAll}
-			probes = append(probes, "x."+from)
-		default:
-			m.hosts[from] = to
-		}
-		probes = append(probes, from)
 	}
-	for _, host := range probes {
-		if _, err := m.Of(host); err != nil {
-			return nil, err
+	for _, r := range rules {
+		for _, host := range m.probes(r) {
+			if _, err := m.Of(host); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return m, nil
+}
+
+// add adds a rule.
+func (m *AddrMap) add(rule string) error {
+	f := strings.Fields(rule)
+	if len(f) != 2 {
+		return fault.New(fault.Config, "it is not \"FROM TO\"")
+	}
+	from, fromAll, err := mapSide(f[0])
+	if err != nil {
+		return err
+	}
+	to, toAll, err := mapSide(f[1])
+	switch {
+	case err != nil:
+		return err
+	case toAll && !fromAll:
+		return fault.New(fault.Config, "one host cannot become a whole domain")
+	case fromAll:
+		m.domains[from] = domain{to, toAll}
+	default:
+		m.hosts[from] = to
+	}
+	return nil
+}
+
+// probes returns hosts that show whether a rule leads in a circle.
+func (m *AddrMap) probes(rule string) []string {
+	from, all, err := mapSide(strings.Fields(rule)[0])
+	switch {
+	case err != nil:
+		return nil
+	case all:
+		return []string{"x." + from, from}
+	}
+	return []string{from}
 }
 
 // mapSide reads one side of a rule; all: it began with "*.".

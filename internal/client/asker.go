@@ -26,9 +26,13 @@ type Asker interface {
 // package, and an exported method of its Client would be public.
 var AskerOf func(client any) Asker
 
+// InnerOf returns the client inside a *chive.Client, for the control port: what that may see and do is not public.
+// Package chive sets it at its start.
+var InnerOf func(client any) *Client
+
 // StandsFor returns the host that a host stands for, by the rules of MapAddress.
 func (c *Client) StandsFor(host string) string {
-	to, err := c.live.Load().Map.Of(host)
+	to, err := c.mapped(host)
 	if err != nil {
 		return host
 	}

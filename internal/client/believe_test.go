@@ -81,7 +81,7 @@ func (e *exits) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit, 
 		if err != nil {
 			return nil, err
 		}
-		return &OpenCircuit{Circuit: circ, client: e.c, id: e.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: e.open, Target: r.Target}}}}, nil
+		return &OpenCircuit{Circuit: circ, client: e.c, life: lifeOf(e.c), id: e.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: e.open, Target: r.Target}}}}, nil
 	}
 	return nil, errors.New("no other exit")
 }

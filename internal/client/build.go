@@ -55,7 +55,22 @@ func (c *Client) noteFirstCircuit() {
 }
 
 // buildCircuit chooses a path and builds one circuit over it.
-func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (circ *OpenCircuit, err error) {
+func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (*OpenCircuit, error) {
+	return c.buildFor(ctx, spec, purposeOf(&spec), c.ids.Add(1))
+}
+
+// purposeOf says what a circuit of the pool is for.
+func purposeOf(spec *pool.Spec) Purpose {
+	switch {
+	case len(spec.Dests) == 0:
+		return ForOnions
+	case spec.Last != nil:
+		return ForSet
+	}
+	return ForStreams
+}
+
+func (c *Client) buildFor(ctx context.Context, spec pool.Spec, purpose Purpose, id uint64) (circ *OpenCircuit, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
@@ -68,6 +83,12 @@ func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (circ *OpenCi
 	if err != nil {
 		return nil, err
 	}
+	return c.buildOver(ctx, p, &spec, purpose, id)
+}
+
+// buildOver builds a circuit over a path.
+func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, purpose Purpose, id uint64) (circ *OpenCircuit, err error) {
+	now := time.Now()
 	protect, err := c.cfg.PQ.Plan(c.cfg.PQSet, p.Targets())
 	if err != nil {
 		if p.Guard != nil {
@@ -75,14 +96,20 @@ func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (circ *OpenCi
 		}
 		return nil, err
 	}
-	b := &building{protect: protect, Client: c, id: c.ids.Add(1), path: p, slow: spec.Slow, start: now}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	b := &building{protect: protect, Client: c, id: id, path: p, slow: spec.Slow, start: now}
+	b.life = c.begin(id, p, purpose, spec.Stable, stop)
 	c.making.Add(1)
 	defer c.making.Add(-1)
 	c.m.launched.Inc()
-	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening})
+	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening, Purpose: purpose})
 	if circ, err = b.run(ctx); err != nil {
+		if b.life.report().Step < CircuitBuilt { // else its end tells
+			b.life.over(CircuitFailed, err)
+		}
 		c.m.failed.Inc()
-		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Hops: len(b.took), Took: b.took, Err: err})
+		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Purpose: purpose, Hops: len(b.took), Took: b.took, Err: err})
 		return nil, err
 	}
 	return circ, nil
@@ -135,6 +162,7 @@ func (c *Client) hopOptions() circuit.HopOptions {
 type building struct {
 	*Client
 	id      uint64
+	life    *circuitLife
 	path    *path.Path
 	slow    func()
 	start   time.Time
@@ -244,10 +272,11 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 		}
 		return nil, err
 	}
-	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path}
+	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path, life: b.life}
 	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
-	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
+	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Purpose: b.life.report().Purpose, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
+	b.life.built(circ, circ.Close)
 	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }

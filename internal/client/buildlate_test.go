@@ -35,7 +35,7 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 		for _, h := range hops {
 			p.Hops = append(p.Hops, path.Hop{Target: h})
 		}
-		b = &building{Client: c, path: p, start: time.Now()}
+		b = &building{Client: c, path: p, life: lifeOf(c, p), start: time.Now()}
 		if _, err := b.run(context.Background()); !errors.Is(err, errBuildTimeout) {
 			t.Fatal(err)
 		}

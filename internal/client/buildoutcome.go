@@ -21,7 +21,8 @@ func (b *building) hopBuilt(n int) {
 	b.hops = n
 	late := b.timedOut
 	b.mu.Unlock()
-	b.times.use(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
+	b.life.extended(n)
+	b.learn(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
 }
 
 // usageTimedOut runs when the usage timeout has passed. The circuit goes on, to learn how

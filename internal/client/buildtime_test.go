@@ -38,7 +38,7 @@ func TestLinkIsNoBuildTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	circ, err := (&building{Client: c, path: p, start: time.Now()}).run(ctx)
+	circ, err := (&building{Client: c, path: p, life: lifeOf(c, p), start: time.Now()}).run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

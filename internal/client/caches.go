@@ -46,6 +46,7 @@ type cacheCircuit struct {
 	served int // requests
 	byUs   bool
 	target linkspec.Target
+	life   *circuitLife
 }
 
 const (
@@ -242,6 +243,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 	if k.closed {
 		k.mu.Unlock()
 		d.Close(cell.DestroyNone, errUnused)
+		d.life.over(CircuitClosed, nil)
 		return nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
 	}
 	// Of two that were built at the same moment the first is kept: it is in use.
@@ -260,6 +262,25 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 }
 
 func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	hop := path.Hop{Target: t}
+	if dir := k.c.dirs.Directory(); dir != nil {
+		hop.Relay, _ = dir.Lookup(t.RSA)
+	}
+	life := k.c.begin(k.c.ids.Add(1), &path.Path{Hops: []path.Hop{hop}}, ForDirectory, false, stop)
+	d, err := k.buildOne(ctx, t)
+	if err != nil {
+		life.over(CircuitFailed, err)
+		return nil, err
+	}
+	d.life = life
+	life.extended(1)
+	life.built(nil, func() { k.retire(d) })
+	return d, nil
+}
+
+func (k *caches) buildOne(ctx context.Context, t linkspec.Target) (*cacheCircuit, error) {
 	ch, err := k.c.link(ctx, t)
 	if err != nil {
 		return nil, err
@@ -288,6 +309,11 @@ func (k *caches) gone(d *cacheCircuit) {
 	delete(k.spent, d)
 	byUs := d.byUs
 	k.mu.Unlock()
+	if err := d.Err(); byUs {
+		d.life.over(CircuitClosed, nil)
+	} else {
+		d.life.over(CircuitClosed, err)
+	}
 	if d.use != nil {
 		d.use.Closed(time.Now(), byUs)
 	}

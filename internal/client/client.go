@@ -74,6 +74,12 @@ type Client struct {
 
 	used anonymity
 
+	watch      watchers
+	lives      lives
+	mapping    mapping
+	steered    atomic.Int64 // circuits that controllers had built
+	unattached atomic.Bool  // streams wait until a controller attaches them
+
 	// Each of these has a lock of its own.
 	reach    reach
 	circs    openCircuits
@@ -107,6 +113,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	live := cfg.Live
 	c.live.Store(&live)
+	c.mapping.configure(live.Map)
 	c.boot.now = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
@@ -128,7 +135,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
-	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Memory: c.memory}
+	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Watch: c.watch.link, Memory: c.memory}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log, Memory: c.memory}, c.dial)
 	c.caches = newCaches(c)
 	c.onion = newOnion(c)
@@ -214,6 +221,7 @@ func (c *Client) Close() error {
 	c.cancel(errClosed)
 	c.onion.Close()
 	c.services.wait()
+	c.lives.end()
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()

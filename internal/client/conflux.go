@@ -72,6 +72,8 @@ func (c *Client) linkSet(ctx context.Context, first, second *OpenCircuit) (*Open
 		first, second = second, first
 	}
 	first.legs = append(first.legs, second)
+	first.life.purpose(InSet)
+	second.life.purpose(InSet)
 	c.m.confluxSets.Inc()
 	return first, nil
 }

@@ -61,7 +61,7 @@ func TestExitLinksNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		legs[i] = &OpenCircuit{Circuit: circ, client: c, path: &path.Path{Hops: []path.Hop{{Target: exit.Target}}}}
+		legs[i] = &OpenCircuit{Circuit: circ, client: c, life: lifeOf(c), path: &path.Path{Hops: []path.Hop{{Target: exit.Target}}}}
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -94,7 +94,7 @@ func (s *sets) leg(ctx context.Context, m *channel.Manager) (*OpenCircuit, error
 	if err != nil {
 		return nil, err
 	}
-	return &OpenCircuit{Circuit: circ, client: s.c, id: s.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: s.open, Target: s.exit.Target}}}}, nil
+	return &OpenCircuit{Circuit: circ, client: s.c, life: lifeOf(s.c), id: s.c.ids.Add(1), path: &path.Path{Hops: []path.Hop{{Relay: s.open, Target: s.exit.Target}}}}, nil
 }
 
 func (s *sets) Build(ctx context.Context, _ pool.Spec) (pool.PooledCircuit, error) {

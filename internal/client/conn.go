@@ -18,6 +18,9 @@ type Conn struct {
 	circ   uint64
 	opened time.Duration // since the client was made
 	closed atomic.Bool
+	life   *streamLife
+	// ordered: a controller closed it.
+	ordered atomic.Bool
 }
 
 // Circuit returns the number of the circuit that the stream was opened on.
@@ -38,6 +41,10 @@ func (s *Conn) Close() error {
 		s.c.m.written.Add(w)
 	})
 	s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
+	if s.life != nil {
+		s.life.stop(nil)
+		s.life.ended(cause)
+	}
 	return err
 }
 

@@ -40,44 +40,70 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	if err := c.used.claim(anonymous); err != nil {
 		return nil, err
 	}
+	ctx, s := c.beginStream(ctx, &req, false)
+	for n := 1; ; n++ {
+		on, err := s.awaitAttach(ctx)
+		var conn *Conn
+		if err == nil {
+			req.Host, req.Port = s.target()
+			conn, err = c.dialOnce(ctx, s, req, on)
+		}
+		switch {
+		case err == nil:
+			c.streams.Add(1)
+			c.conns.add(conn)
+			s.opened(conn)
+			c.cfg.Hooks.stream(StreamInfo{ID: s.r.ID, Circuit: conn.circ, State: Open})
+			return conn, nil
+		case on.circ == nil || !c.unattached.Load() || n == streamTries || ctx.Err() != nil:
+			s.failed(err)
+			return nil, err
+		}
+		s.step(StreamDetach, func(r *StreamReport) { r.Err = err })
+	}
+}
+
+// dialOnce opens a stream on the circuit that a controller has chosen, or on others.
+func (c *Client) dialOnce(ctx context.Context, s *streamLife, req Request, on attachment) (*Conn, error) {
 	var err error
-	if req.Host, err = c.live.Load().Map.Of(req.Host); err != nil {
+	if req.Host, err = c.mapped(req.Host); err != nil {
 		return nil, fault.New(fault.Config, "dial: %w", err)
 	}
+	s.to(req.Host)
 	if err := req.Permit.Check(req.Host); err != nil {
 		return nil, err
 	}
-	via, err := c.dialerTo(req)
+	via, err := c.dialerTo(req, on)
 	if err != nil {
 		return nil, err
 	}
-	id := c.ids.Add(1)
+	id := s.r.ID
 	c.cfg.Hooks.stream(StreamInfo{ID: id, State: Opening})
 	start := time.Now()
-	conn, err := via(ctx, id)
+	conn, err := via(ctx, s)
 	if err != nil {
 		c.m.streamsFailed.Inc()
 		err = fault.New(fault.KindOf(err), "dial: %w", err)
 		c.cfg.Hooks.stream(StreamInfo{ID: id, State: Failed, Err: err})
 		return nil, err
 	}
-	conn.opened = time.Since(c.started)
-	c.streams.Add(1)
-	c.conns.add(conn)
+	conn.life, conn.opened = s, time.Since(c.started)
 	c.m.connect.Observe(time.Since(start))
-	c.cfg.Hooks.stream(StreamInfo{ID: id, Circuit: conn.circ, State: Open})
 	return conn, nil
 }
 
 // dialerTo returns what opens a stream to a request's destination: over an exit, or to
 // an onion service. Nothing below .onion takes the first way.
-func (c *Client) dialerTo(req Request) (func(ctx context.Context, id uint64) (*Conn, error), error) {
+func (c *Client) dialerTo(req Request, on attachment) (func(ctx context.Context, s *streamLife) (*Conn, error), error) {
 	if hscrypto.IsAddress(req.Host) {
 		service, err := c.onionAddress(req.Host)
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialOnion(ctx, req, service, id) }, nil
+		if on.circ != nil {
+			return nil, fault.New(fault.Refused, "dial: only the client itself makes circuits to an onion service")
+		}
+		return func(ctx context.Context, s *streamLife) (*Conn, error) { return c.dialOnion(ctx, req, service, s) }, nil
 	}
 	dest, err := c.dest(req)
 	if err != nil {
@@ -86,17 +112,18 @@ func (c *Client) dialerTo(req Request) (func(ctx context.Context, id uint64) (*C
 	if err := c.checkCountry(req); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialExit(ctx, req, dest, id) }, nil
+	return func(ctx context.Context, s *streamLife) (*Conn, error) { return c.dialExit(ctx, req, dest, s, on) }, nil
 }
 
-func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
+func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life *streamLife, on attachment) (*Conn, error) {
 	var conn *Conn
 	if isAddr(req.Host) { // the exit was chosen by the plain form
 		req.Host = plainHost(req.Host)
 	}
-	err := c.tryCircuits(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
+	try := func(ctx context.Context, lease *pool.Lease) error {
 		circ := lease.Circuit.(*OpenCircuit)
-		s, err := stream.Begin(circ.Last(), req.Host, req.Port, req.Family)
+		life.sent(circ.id)
+		s, err := stream.Begin(on.last(circ), req.Host, req.Port, req.Family)
 		if err != nil {
 			return err
 		}
@@ -107,9 +134,15 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, id u
 			_ = s.CloseReason(cell.EndTorProtocol)
 			return err
 		}
-		conn = &Conn{Stream: s, c: c, lease: lease, id: id, circ: circ.id}
+		conn = &Conn{Stream: s, c: c, lease: lease, id: life.r.ID, circ: circ.id}
 		return nil
-	})
+	}
+	var err error
+	if on.circ != nil {
+		err = c.tryOn(ctx, on.circ, req, try)
+	} else {
+		err = c.tryCircuits(ctx, req, dest, try)
+	}
 	return conn, err
 }
 
@@ -173,6 +206,24 @@ func (c *Client) tryCircuits(ctx context.Context, req Request, dest path.Dest, t
 		last = err
 		avoid = append(avoid, circ.Exit())
 	}
+}
+
+// tryOn runs try on the circuit that a controller has chosen.
+func (c *Client) tryOn(ctx context.Context, on *OpenCircuit, req Request, try func(context.Context, *pool.Lease) error) error {
+	p, err := c.waitPool(ctx)
+	if err != nil {
+		return err
+	}
+	lease, err := p.Take(on, req.Key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(1), errStreamTimeout)
+	defer cancel()
+	if err = try(ctx, lease); err != nil {
+		lease.Release()
+	}
+	return err
 }
 
 var errStreamTimeout = errors.New("the exit did not answer in time")
@@ -315,8 +366,21 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 		return nil, err
 	}
 	req.Port = 0
+	ctx, s := c.beginStream(ctx, &req, true)
+	out, err := c.resolve(ctx, s, req)
+	if err != nil {
+		s.failed(err)
+		return nil, err
+	}
+	s.stop(nil)
+	s.step(StreamOpened, nil)
+	s.ended(nil)
+	return out, nil
+}
+
+func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]stream.Answer, error) {
 	if !isAddr(req.Host) { // the names of an address are not mapped
-		host, err := c.live.Load().Map.Of(req.Host)
+		host, err := c.mapped(req.Host)
 		if err != nil {
 			return nil, fault.New(fault.Config, "resolve: %w", err)
 		}
@@ -336,6 +400,7 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	}
 	var out []stream.Answer
 	err := c.tryCircuits(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
+		s.sent(lease.Circuit.(*OpenCircuit).id)
 		var err error
 		if out, err = stream.Resolve(ctx, lease.Circuit.(*OpenCircuit).Last(), req.Host); err != nil {
 			return err

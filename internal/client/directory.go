@@ -30,10 +30,15 @@ func (c *Client) giveUp(err error) {
 // runUpdates gives each new directory to the parts that use it, and opens the pool
 // once there is enough to build circuits.
 func (c *Client) runUpdates() {
+	var before *netdir.Directory
 	for {
 		changed := c.dirs.Changed()
 		if d := c.dirs.Directory(); d != nil {
 			c.newDirectory(d)
+			if before == nil || !d.ValidAfter().Equal(before.ValidAfter()) {
+				c.watch.directory(d, before)
+				before = d
+			}
 			if p := c.pool.Load(); p != nil {
 				p.Retry()
 			} else if c.dirs.Ready(d, time.Now()) {

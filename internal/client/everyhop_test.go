@@ -43,7 +43,7 @@ func overRelays(t *testing.T, cfg Config, opt dirgen.Options) (*Client, *OpenCir
 	for range path.DefaultHops {
 		p.Hops = append(p.Hops, path.Hop{Target: simnet.New(t, simnet.Options{}).Target})
 	}
-	circ, err := (&building{Client: c, path: p, start: time.Now()}).run(withTimeout(t))
+	circ, err := (&building{Client: c, path: p, life: lifeOf(c, p), start: time.Now()}).run(withTimeout(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,10 +21,11 @@ const (
 
 // CircuitInfo follows one circuit.
 type CircuitInfo struct {
-	ID    uint64
-	State State
-	Hops  int             // finished
-	Took  []time.Duration // since the start, of each finished hop
+	ID      uint64
+	State   State
+	Purpose Purpose
+	Hops    int             // finished
+	Took    []time.Duration // since the start, of each finished hop
 	// Protection is what protects each hop, once the circuit is Open.
 	Protection []HopProtection
 	// Path and Names are the relays' fingerprints and nicknames, once it is Open.

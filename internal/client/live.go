@@ -58,6 +58,7 @@ func (c *Client) SetOnionKeys(k hsclient.Keys) {
 // and transports.
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
+	c.mapping.configure(l.Map)
 	c.onion.ChangedKeys(old.OnionKeys, l.OnionKeys)
 	c.filter.set(c.guards, &c.live, c.dirs.Directory())
 	// A pool that opens at this moment has the settings already, or is here.

@@ -184,7 +184,7 @@ func (c *Client) onionAddress(host string) (ident.Ed25519ID, error) {
 
 // dialOnion opens a stream to an onion service, on another circuit if the first one
 // closed meanwhile.
-func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed25519ID, id uint64) (*Conn, error) {
+func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed25519ID, life *streamLife) (*Conn, error) {
 	circuits, err := c.waitPool(ctx)
 	if err != nil {
 		return nil, err
@@ -197,10 +197,11 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 		if req.Key.Stream != 0 {
 			lease.Retire() // it ends with this stream
 		}
+		life.sent(lease.Circuit().ID())
 		s, err := c.openOnion(ctx, lease, req)
 		if err == nil {
 			circuits.EndRest()
-			return &Conn{Stream: s, c: c, lease: lease, id: id, circ: lease.Circuit().ID()}, nil
+			return &Conn{Stream: s, c: c, lease: lease, id: life.r.ID, circ: lease.Circuit().ID()}, nil
 		}
 		again := n < onionTries && mayReopen(err, lease.Circuit().Engine().Err() != nil)
 		if errors.Is(err, errOnionTimeout) {

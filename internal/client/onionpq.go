@@ -89,5 +89,6 @@ func (n clientNetwork) extendOnion(ctx context.Context, circ *OpenCircuit, from,
 			return err
 		}
 	}
+	circ.life.further(n.router(t.RSA))
 	return nil
 }

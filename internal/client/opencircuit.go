@@ -21,6 +21,7 @@ type OpenCircuit struct {
 	id     uint64
 	client *Client
 	path   *path.Path
+	life   *circuitLife
 	legs   []*OpenCircuit // further legs of a conflux set
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
@@ -83,5 +84,6 @@ func (c *OpenCircuit) ended(cause error) {
 	} else {
 		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
 	}
-	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Path: c.Relays(), Names: c.names(), Err: cause})
+	c.life.over(CircuitClosed, cause)
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Purpose: c.life.report().Purpose, Hops: len(c.path.Hops), Protection: c.Protection(), Path: c.Relays(), Names: c.names(), Err: cause})
 }

@@ -33,6 +33,23 @@ func (c *Countries) known() bool {
 	return c.table != nil
 }
 
+// read returns the table, which is read when it is needed first; nil: there is none.
+func (c *Countries) read() *geoip.Table {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.table == nil {
+		t, err := c.Read()
+		if err != nil {
+			return nil // who chooses a country is told
+		}
+		c.table = t
+	}
+	return c.table
+}
+
 // exits returns the relays in a country; all, as the zero Set, if it is empty.
 func (c *Countries) exits(country string) (path.Set, error) {
 	if country == "" {

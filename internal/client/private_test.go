@@ -35,7 +35,7 @@ func (s *stubs) Build(ctx context.Context, _ pool.Spec) (pool.PooledCircuit, err
 	for i := range byte(path.DefaultHops) {
 		p.Hops = append(p.Hops, path.Hop{Target: linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{i + 1}}}})
 	}
-	circ := &OpenCircuit{Circuit: engine, id: s.c.ids.Add(1), client: s.c, path: p}
+	circ := &OpenCircuit{Circuit: engine, id: s.c.ids.Add(1), client: s.c, path: p, life: lifeOf(s.c, p)}
 	s.c.circs.add(circ)
 	engine.OnClose(circ.ended)
 	return circ, nil

@@ -101,7 +101,7 @@ func TestProxyIsNoGuard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := &building{Client: client, path: p, start: time.Now()}
+			b := &building{Client: client, path: p, life: lifeOf(client, p), start: time.Now()}
 			if _, err = client.link(ctx, p.Targets()[0]); err == nil {
 				t.Fatal("a link")
 			}

@@ -79,7 +79,7 @@ func TestGuardBlamed(t *testing.T) {
 		for what, try := range map[string]func(ctx context.Context, c *Client, use *guard.Use) error{
 			"circuit": func(ctx context.Context, c *Client, use *guard.Use) error {
 				p := &path.Path{Guard: use, Hops: []path.Hop{{Target: bridgeTarget(use.Guard())}}}
-				_, err := (&building{Client: c, path: p, start: time.Now()}).run(ctx)
+				_, err := (&building{Client: c, path: p, life: lifeOf(c, p), start: time.Now()}).run(ctx)
 				return err
 			},
 			"directory": func(ctx context.Context, c *Client, use *guard.Use) error {
@@ -117,7 +117,7 @@ func TestLaterHopBlamesNoGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, use := impatient(t, first, simnet.Dial)
 			p := &path.Path{Guard: use, Hops: []path.Hop{{Target: bridgeTarget(use.Guard())}, {Target: second}}}
-			if _, err := (&building{Client: client, path: p, start: time.Now()}).run(t.Context()); err == nil {
+			if _, err := (&building{Client: client, path: p, life: lifeOf(client, p), start: time.Now()}).run(t.Context()); err == nil {
 				t.Fatal("a circuit")
 			}
 			if got := client.guards.Status(time.Now()).Guards; len(got) != 1 || got[0].Reachable != "maybe" {

@@ -55,7 +55,7 @@ func TestSilentLink(t *testing.T) {
 		for i := range p.Hops {
 			p.Hops[i].Target = relay
 		}
-		_, err = (&building{Client: c, path: p, start: time.Now()}).run(ctx)
+		_, err = (&building{Client: c, path: p, life: lifeOf(c, p), start: time.Now()}).run(ctx)
 		return err
 	}
 	reachable := func(when string) {

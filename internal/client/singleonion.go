@@ -139,8 +139,10 @@ func (s singleServiceNetwork) direct(ctx context.Context, d *netdir.Directory, t
 		return nil, err
 	}
 	circ := &OpenCircuit{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
+	circ.life = c.begin(circ.id, circ.path, ForOnions, false, nil)
+	circ.life.built(circ, circ.Close)
 	c.circs.add(circ)
-	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Hops: 1, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
+	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Purpose: ForOnions, Hops: 1, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
 	engine.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }

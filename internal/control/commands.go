@@ -24,22 +24,13 @@ func (one *session) quit(ctlwire.Command) error {
 }
 
 func (one *session) getInfo(c ctlwire.Command) error {
-	type found struct {
-		key string
-		Answer
-	}
-	var answers []found
+	keys := words(c)
 	var unknown []string
-	for _, key := range words(c) {
-		a, own := one.onionInfo(key)
-		var err error
-		if !own {
-			a, err = one.srv.cfg.Engine.Info(key)
-		}
+	for _, key := range keys { // answers are made again below: to keep them all would take what a controller chooses
+		_, err := one.info(key)
 		var e *ctlwire.Error
 		switch {
 		case err == nil:
-			answers = append(answers, found{key, a})
 		case errors.As(err, &e) && e.Code == ctlwire.Unknown:
 			unknown = append(unknown, e.Text)
 		default:
@@ -49,12 +40,24 @@ func (one *session) getInfo(c ctlwire.Command) error {
 	if len(unknown) > 0 {
 		return one.lines(ctlwire.Unknown, unknown)
 	}
-	for _, a := range answers {
-		if err := one.answer(a.key, a.Answer); err != nil {
+	for _, key := range keys {
+		a, err := one.info(key)
+		if err != nil { // it has changed meanwhile
+			return one.fail(err)
+		}
+		if err := one.answer(key, a); err != nil {
 			return err
 		}
 	}
 	return one.ok()
+}
+
+// info returns the value of a key.
+func (one *session) info(key string) (Answer, error) {
+	if a, own := one.onionInfo(key); own {
+		return a, nil
+	}
+	return one.srv.cfg.Engine.Info(key)
 }
 
 // answer writes the value of a key as it comes.
@@ -65,11 +68,15 @@ func (one *session) answer(key string, a Answer) error {
 	if a.Lines == nil {
 		a.Lines = strings.SplitSeq(strings.TrimSuffix(a.Text, "\n"), "\n")
 	}
-	if err := one.line(ctlwire.OK, ctlwire.Data, key+"="); err != nil {
-		return err
-	}
 	var b []byte
+	began := false
 	for l := range a.Lines {
+		if !began {
+			if err := one.line(ctlwire.OK, ctlwire.Data, key+"="); err != nil {
+				return err
+			}
+			began = true
+		}
 		var err error
 		if b, err = ctlwire.AppendDataLine(b[:0], strings.TrimSuffix(l, "\r")); err != nil {
 			return err
@@ -77,6 +84,9 @@ func (one *session) answer(key string, a Answer) error {
 		if _, err = one.out.Write(b); err != nil {
 			return err
 		}
+	}
+	if !began {
+		return one.line(ctlwire.OK, ctlwire.Mid, key+"=")
 	}
 	_, err := one.out.Write(ctlwire.AppendDataEnd(b[:0]))
 	return err

@@ -53,10 +53,11 @@ type Line struct {
 
 // Config says how a server works.
 type Config struct {
-	Engine  Engine
-	Log     *slog.Logger
-	Version string      // of C tor, whose protocol this is
-	Secrets func() Auth // by which controllers show who they are, at the moment
+	Engine   Engine
+	Steering Steering
+	Log      *slog.Logger
+	Version  string      // of C tor, whose protocol this is
+	Secrets  func() Auth // by which controllers show who they are, at the moment
 }
 
 // Bounds of what controllers can make a server hold. They are programs of this machine, but one may be a

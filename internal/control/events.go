@@ -1,6 +1,7 @@
 package control
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -53,6 +54,27 @@ func (s *Server) EventLines(name string, lines []string) error {
 		b, err = ctlwire.AppendLine(b, ctlwire.AsyncEvent, ctlwire.End, "OK")
 	}
 	if err != nil {
+		return err
+	}
+	s.send(name, b)
+	return nil
+}
+
+// EventSeq sends an event with data: its lines stand between the event's line and "650 OK".
+func (s *Server) EventSeq(name, text string, lines iter.Seq[string]) error {
+	if !s.Wanted(name) {
+		return nil
+	}
+	b, err := ctlwire.AppendLine(nil, ctlwire.AsyncEvent, ctlwire.Data, strings.TrimRight(name+" "+text, " "))
+	if err != nil {
+		return err
+	}
+	for l := range lines {
+		if b, err = ctlwire.AppendDataLine(b, l); err != nil {
+			return err
+		}
+	}
+	if b, err = ctlwire.AppendLine(ctlwire.AppendDataEnd(b), ctlwire.AsyncEvent, ctlwire.End, "OK"); err != nil {
 		return err
 	}
 	s.send(name, b)

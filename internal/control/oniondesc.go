@@ -101,23 +101,13 @@ func (one *session) hsPost(c ctlwire.Command) error {
 	return one.ok()
 }
 
-// EventData sends an event with data: its lines stand between the event's line and "650 OK".
+// EventData is EventSeq for the lines of a text.
 func (s *Server) EventData(name, text string, data []byte) error {
-	if !s.Wanted(name) {
-		return nil
-	}
-	b, err := ctlwire.AppendLine(nil, ctlwire.AsyncEvent, ctlwire.Data, name+" "+text)
-	for l := range strings.Lines(string(data)) {
-		if err == nil {
-			b, err = ctlwire.AppendDataLine(b, strings.TrimSuffix(strings.TrimSuffix(l, "\n"), "\r"))
+	return s.EventSeq(name, text, func(yield func(string) bool) {
+		for l := range strings.Lines(string(data)) {
+			if !yield(strings.TrimSuffix(strings.TrimSuffix(l, "\n"), "\r")) {
+				return
+			}
 		}
-	}
-	if err == nil {
-		b, err = ctlwire.AppendLine(ctlwire.AppendDataEnd(b), ctlwire.AsyncEvent, ctlwire.End, "OK")
-	}
-	if err != nil {
-		return err
-	}
-	s.send(name, b)
-	return nil
+	})
 }

@@ -180,6 +180,17 @@ func init() {
 		"ONION_CLIENT_AUTH_VIEW":   {do: (*session).authView},
 		"HSFETCH":                  {do: (*session).hsFetch},
 		"HSPOST":                   {do: (*session).hsPost, data: true},
+
+		"EXTENDCIRCUIT":     {do: (*session).extendCircuit},
+		"CLOSECIRCUIT":      {do: (*session).closeCircuit},
+		"SETCIRCUITPURPOSE": {do: (*session).setCircuitPurpose},
+		"ATTACHSTREAM":      {do: (*session).attachStream},
+		"REDIRECTSTREAM":    {do: (*session).redirectStream},
+		"CLOSESTREAM":       {do: (*session).closeStream},
+		"MAPADDRESS":        {do: (*session).mapAddress},
+		"RESOLVE":           {do: (*session).resolve},
+		"DROPGUARDS":        {do: (*session).dropGuards},
+		"DROPTIMEOUTS":      {do: (*session).dropTimeouts},
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/proxydial"
 )
 
 // Hosted is a client with its ports inside a program that has a log, signals and lines of its own: package
@@ -31,6 +33,9 @@ func (s *Settings) Host(log *slog.Logger) (*Hosted, error) {
 
 // Client returns the client.
 func (h *Hosted) Client() Client { return h.n.client }
+
+// Inner returns the client inside it, for what a controller sees and does.
+func (h *Hosted) Inner() *client.Client { return client.InnerOf(h.n.client.(proxydial.Whole).Client) }
 
 // Ports returns a line for each open port, such as "socks 127.0.0.1:9050".
 func (h *Hosted) Ports() []string { return h.n.ports.lines }

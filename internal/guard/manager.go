@@ -244,3 +244,12 @@ func (m *Manager) touchLocked() {
 	default:
 	}
 }
+
+// Drop forgets all guards of the current set, and chooses others. Circuits over the old ones go on.
+func (m *Manager) Drop(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, m.cur.name)
+	m.refreshLocked(now)
+	m.touchLocked()
+}

@@ -431,3 +431,47 @@ func TestForbiddenGuardCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestDropWithoutDirectory: that the guards of an earlier run are gone is saved, too.
+func TestDropWithoutDirectory(t *testing.T) {
+	store := &MemStore{}
+	first, err := New(config(1), store, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Update(network(200), epoch)
+	if err := first.Save(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(config(1), store, epoch)
+	if err != nil || len(sample(m)) == 0 {
+		t.Fatal(err)
+	}
+	m.Drop(epoch)
+	if got := sample(m); len(got) != 0 {
+		t.Errorf("%d guards are left", len(got))
+	}
+	select {
+	case <-m.Changed():
+	default:
+		t.Error("nothing is to be saved")
+	}
+}
+
+// TestDrop: after Drop there are other guards, which outlive a restart.
+func TestDrop(t *testing.T) {
+	m := start(t, network(200))
+	before := sample(m)
+	u := pick(t, m, epoch)
+	m.Drop(epoch)
+	after := sample(m)
+	if len(after) != len(before) || slices.Equal(after, before) {
+		t.Errorf("%d guards, before %d", len(after), len(before))
+	}
+	u.Succeeded(epoch) // a circuit over an old one goes on
+	select {
+	case <-m.Changed():
+	default:
+		t.Error("nothing is to be saved")
+	}
+}

@@ -45,6 +45,7 @@ type relay struct {
 	nick         uint32 // offset in nicknames
 	six          int32  // index in six, or -1
 	orPort       uint16
+	dirPort      uint16
 	proto        uint16
 	nickLen      uint8
 	hasBandwidth bool

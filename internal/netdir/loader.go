@@ -125,7 +125,7 @@ type builder struct {
 
 func (b *builder) add(rs *netdoc.RouterStatus) error {
 	r := relay{
-		rsa: rs.RSA, md: rs.Microdesc, addr: rs.Addr.As4(), orPort: rs.ORPort,
+		rsa: rs.RSA, md: rs.Microdesc, addr: rs.Addr.As4(), orPort: rs.ORPort, dirPort: rs.DirPort,
 		flags: rs.Flags, bandwidth: rs.Bandwidth, hasBandwidth: rs.HasBandwidth,
 		nick: uint32(b.nicks.Len()), nickLen: uint8(len(rs.Nickname)), six: -1,
 	}

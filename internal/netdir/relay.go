@@ -100,6 +100,9 @@ func (r Relay) IPv6() (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
+// DirPort returns the port of the unencrypted directory service; zero: none.
+func (r Relay) DirPort() uint16 { return r.rel().dirPort }
+
 // HasMicrodesc reports whether the relay's microdescriptor is present. Without it
 // no circuit can be extended to the relay.
 func (r Relay) HasMicrodesc() bool { return r.mdesc() != nil }

@@ -233,7 +233,7 @@ func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
 func (p *Pool) fitsLocked(e *entry, w *waiter, now time.Time) bool {
 	r := &w.req
 	switch {
-	case e.retired || e.private || e.leases >= p.cfg.MaxStreams || e.dead():
+	case e.retired || e.private || e.steered || e.leases >= p.cfg.MaxStreams || e.dead():
 		return false
 	case !e.clean() && (r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness):
 		return false

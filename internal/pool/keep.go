@@ -132,7 +132,7 @@ func (p *Pool) prebuildLocked(now time.Time) {
 		}
 	}
 	for _, e := range p.entries {
-		if e.clean() && !e.retired && !e.dead() {
+		if e.clean() && !e.retired && !e.steered && !e.dead() {
 			count(e.learns)
 		}
 	}
@@ -209,7 +209,7 @@ func (p *Pool) wantedLocked() []target {
 func (p *Pool) readyLocked(t target) int {
 	n := 0
 	for _, e := range p.entries {
-		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
+		if !e.clean() || e.retired || e.steered || e.dead() || t.stable && !e.c.Stable() {
 			continue
 		}
 		if t.internal == e.internal && t.country == e.country && (t.internal && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest())) {

@@ -200,11 +200,15 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c PooledCircuit, l *launch, now time.Time) {
-	e := &entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntilLocked(now)}
+	p.keepLocked(&entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntilLocked(now)})
+}
+
+// keepLocked keeps a circuit until it ends.
+func (p *Pool) keepLocked(e *entry) {
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
 		defer panics.Recover(p.cfg.Log, nil)
-		<-c.Done()
+		<-e.c.Done()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.entries = slices.DeleteFunc(p.entries, func(o *entry) bool { return o == e })

@@ -162,6 +162,7 @@ type entry struct {
 	country  string // that the exit was chosen for; empty: for none
 	private  bool   // given to one owner for ever
 	retired  bool   // takes no new streams
+	steered  bool   // it gets only the streams that a controller attaches
 	learns   bool   // it was built to learn how long that takes
 }
 

@@ -75,6 +75,10 @@ var boundTests = map[string]string{
 	"hsclient/command.go":  "TestMaxCommands",
 	"tord/onionclients.go": "TestMaxOnionKeys",
 
+	"client/steer.go":      "TestSteeredBound",
+	"client/streamlife.go": "TestAttachTimeout",
+	"client/mapping.go":    "TestMapAddresses",
+
 	"socks/room.go":      "TestSilentMakeRoom TestQuietMakeRoom TestQuietOnes TestConnectionLimit",
 	"socks/lookups.go":   "TestLookupsMakeRoom",
 	"socks/ration.go":    "TestFailuresAreRationed",

@@ -161,7 +161,7 @@ func (s *Server) ask(ctx context.Context, q query, from net.Addr) ([]Answer, err
 	if q.addr.IsValid() {
 		host = q.addr.String()
 	}
-	req := Request{Host: host, Key: s.key("dns", client, isolation.Auth{}), Family: stream.IPv4Only}
+	req := Request{Host: host, Key: s.key("dns", client, isolation.Auth{}), Family: stream.IPv4Only, From: stream.Origin{Protocol: "dns"}}
 	if q.question.Type == dnsmessage.TypeAAAA {
 		req.Family = stream.IPv6Only
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/localhttp"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // NewHTTP returns a server of HTTP CONNECT ("Tor's support for HTTP CONNECT,
@@ -118,7 +119,7 @@ func (s *Server) tunnelRequest(c *client, hr *http.Request) (Request, error) {
 			auth = isolation.NewAuth(fields[:i+1]...)
 		}
 	}
-	return Request{Host: host, Port: uint16(port), Key: s.key("http", c.addr, auth)}, nil
+	return Request{Host: host, Port: uint16(port), Key: s.key("http", c.addr, auth), From: stream.Origin{Protocol: "http", Addr: c.program()}}, nil
 }
 
 // readHead reads a request's line and headers, which must fit br's buffer,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // NewSOCKS returns a server of SOCKS 4, 4a and 5.
@@ -95,6 +96,7 @@ func (s *Server) greet5(ctx context.Context, c *client) (context.Context, comman
 		return nil, command{}, readError(err)
 	}
 	var auth isolation.Auth
+	var said stream.Origin
 	// Some clients send credentials although no method was chosen, as the
 	// specification's "extent of support" allows.
 	if method == methodUserPass || version == 1 {
@@ -116,6 +118,9 @@ func (s *Server) greet5(ctx context.Context, c *client) (context.Context, comman
 			return nil, command{}, fault.New(fault.Network, "SOCKS 5 credentials: %w", err)
 		}
 		auth = isolation.NewAuth(user, pass)
+		if s.cfg.Auth == nil { // else it is a secret
+			said.User, said.Password, said.HasAuth = user, pass, true
+		}
 		if version, err = c.br.ReadByte(); err != nil {
 			return nil, command{}, readError(err)
 		}
@@ -132,7 +137,7 @@ func (s *Server) greet5(ctx context.Context, c *client) (context.Context, comman
 	case err != nil:
 		c.Write(appendReply5(nil, rep5General, Answer{}))
 	}
-	cmd.auth = auth
+	cmd.auth, cmd.said = auth, said
 	return ctx, cmd, err
 }
 
@@ -150,7 +155,8 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 	if err := s.judge(cmd); err != nil {
 		return s.refuse(c, cmd, rep5NotAllowed, err)
 	}
-	req := Request{Host: host, Port: cmd.port, Key: s.key(protocol, c.addr, cmd.auth)}
+	req := Request{Host: host, Port: cmd.port, Key: s.key(protocol, c.addr, cmd.auth), From: cmd.said}
+	req.From.Protocol, req.From.Addr = protocol, c.program()
 	switch {
 	case cmd.cmd == cmdConnect:
 		if cmd.port == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // NewTrans returns a server of a transparent port: programs that know of no proxy
@@ -50,7 +51,7 @@ func (s *Server) serveTrans(ctx context.Context, c *client, original func(net.Co
 		c.reset()
 		return
 	}
-	stream, err := s.dial(ctx, c, Request{Host: dst.Addr().String(), Port: dst.Port(), Key: s.key("trans", c.addr, isolation.Auth{})})
+	stream, err := s.dial(ctx, c, Request{Host: dst.Addr().String(), Port: dst.Port(), Key: s.key("trans", c.addr, isolation.Auth{}), From: stream.Origin{Protocol: "trans", Addr: c.program()}})
 	if err != nil {
 		c.tell("a local program's connection by the transparent port failed", err)
 		c.reset()

@@ -130,6 +130,14 @@ type client struct {
 	state  int    // see makeRoomLocked
 }
 
+// program returns the program's end of the connection; zero over a unix socket.
+func (c *client) program() netip.AddrPort {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return netaddr.PlainPort(a.AddrPort())
+	}
+	return netip.AddrPort{}
+}
+
 // errGone is the reason that requests end with when the program that made them goes.
 var errGone = fault.New(fault.Closed, "the program that asked has gone")
 

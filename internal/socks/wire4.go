@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // SOCKS commands. The last two are Tor's.
@@ -37,6 +38,7 @@ type command struct {
 	port    uint16
 	auth    isolation.Auth
 	user    string // SOCKS 4's
+	said    stream.Origin
 }
 
 // readSOCKS4 reads a request whose version byte has been read: command, port,
@@ -54,6 +56,7 @@ func readSOCKS4(r *bufio.Reader) (command, error) {
 	}
 	if c.user = user; user != "" {
 		c.auth = isolation.NewAuth(user)
+		c.said.User, c.said.HasAuth = user, true
 	}
 	ip := [4]byte(fixed[3:])
 	switch {

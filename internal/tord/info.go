@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/ctlwire"
 	"github.com/chivenet/chive/internal/daemon"
@@ -35,23 +36,31 @@ func init() {
 	infoKeys = []infoKey{
 		{"accounting/enabled", "Whether traffic is limited for a time: never.", word("0")},
 		{"address", "The address of this machine, if it is known.", failing("Address unknown")},
-		{"address-mappings/all", "Names that stand for others.", (*query).mappings},
-		{"address-mappings/config", "The same, by the configuration.", (*query).mappings},
+		{"address-mappings/all", "Names that stand for others.", mappings(true, true)},
+		{"address-mappings/config", "The same, by the configuration.", mappings(true, false)},
 		{"address-mappings/cache", "The same, by answers of exits: none are kept.", word("")},
-		{"address-mappings/control", "The same, by controllers: none.", word("")},
+		{"address-mappings/control", "The same, by controllers.", mappings(false, true)},
 		{"bw-event-cache", "Earlier BW events: none are kept.", word("")},
-		{"circuit-status", "The open circuits.", (*query).circuits},
+		{"chive/circuits", "What protects each hop of each circuit.", (*query).hops},
+		{"chive/memory", "Bytes that others make the client hold, and their bound.", (*query).memory},
+		{"circuit-status", "The circuits.", (*query).circuits},
 		{"config-can-saveconf", "Whether SAVECONF can write the configuration.", (*query).canSave},
 		{"config-defaults-file", "The file with default values.", func(q *query) (control.Answer, error) { return text(q.src.line.defaults) }},
 		{"config-file", "The torrc.", func(q *query) (control.Answer, error) { return text(q.src.file) }},
-		{"config-text", "What SAVECONF would write.", func(q *query) (control.Answer, error) { return many(q.plan.conf.text()) }},
-		{"config/defaults", "The default values of options.", func(*query) (control.Answer, error) { return many(defaultsList()) }},
-		{"config/names", "The options and their types.", func(*query) (control.Answer, error) { return many(namesList()) }},
+		{"config-text", "What SAVECONF would write.", func(q *query) (control.Answer, error) { return listed(q.plan.conf.text) }},
+		{"config/defaults", "The default values of options.", func(*query) (control.Answer, error) { return listed(defaultsList) }},
+		{"config/names", "The options and their types.", func(*query) (control.Answer, error) { return listed(namesList) }},
 		{"consensus/fresh-until", "Until when the consensus is fresh.", (*query).consensus},
 		{"consensus/valid-after", "From when on the consensus is valid.", (*query).consensus},
 		{"consensus/valid-until", "Until when the consensus is valid.", (*query).consensus},
 		{"current-time/local", "The time of this machine, in its time zone.", func(*query) (control.Answer, error) { return text(time.Now().Format(timeForm)) }},
 		{"current-time/utc", "The time of this machine, in UTC.", func(*query) (control.Answer, error) { return text(date(time.Now())) }},
+		{"desc/all-recent", "Descriptors of relays: none are fetched.", word("")},
+		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
+		{"desc/id/*", "A relay's descriptor, by its fingerprint: none are fetched.", noDescriptors("id")},
+		{"desc/name/*", "A relay's descriptor, by its nickname: none are fetched.", noDescriptors("name")},
+		{"dir/status-vote/current/consensus", "The consensus without microdescriptors, which is not fetched.", failing(noConsensus)},
+		{"dir/status-vote/current/consensus-microdesc", "The consensus.", (*query).document},
 		{"dormant", "Whether the client rests: never.", word("0")},
 		{"entry-guards", "The client's guards.", (*query).guards},
 		{"events/names", "The events that SETEVENTS takes.", word(strings.Join(control.EventNames(), " "))},
@@ -60,14 +69,24 @@ func init() {
 		}},
 		{"features/names", "What USEFEATURE takes.", word(strings.Join(control.Features, " "))},
 		{"fingerprint", "The fingerprint of a relay, which this program is not.", failing("Not running in server mode")},
-		{"info/names", "These keys.", func(*query) (control.Answer, error) { return many(infoList()) }},
+		{"info/names", "These keys.", func(*query) (control.Answer, error) { return listed(infoList) }},
+		{"ip-to-country/*", "The country of an address.", (*query).country},
+		{"md/all", "The microdescriptors.", (*query).mdAll},
+		{"md/download-enabled", "Whether microdescriptors are fetched: always.", word("1")},
+		{"md/id/*", "A relay's microdescriptor, by its fingerprint.", relayKey((*query).byID, (*query).mdOne)},
+		{"md/name/*", "A relay's microdescriptor, by its nickname.", relayKey((*query).byName, (*query).mdOne)},
 		{"net/listeners/*", "The addresses of ports, by kind.", (*query).listeners},
 		{"network-liveness", "Whether the client can carry traffic.", (*query).liveness},
+		{"ns/all", "The relays of the consensus.", (*query).nsAll},
+		{"ns/id/*", "A relay of the consensus, by its fingerprint.", relayKey((*query).byID, (*query).nsOne)},
+		{"ns/name/*", "A relay of the consensus, by its nickname.", relayKey((*query).byName, (*query).nsOne)},
+		{"ns/purpose/*", "Relays of another purpose: none have an entry.", (*query).nsPurpose},
 		{"hs/client/desc/id/*", "The descriptor of an onion service that was fetched.", (*query).fetched},
 		{"hs/service/desc/id/*", "The descriptor of an onion service of this program.", (*query).served},
 		// Package control answers these two: it knows whose the services are.
 		{"onions/current", "The onion services of this controller.", word("")},
 		{"onions/detached", "The onion services of no controller.", word("")},
+		{"orconn-status", "The links to relays.", (*query).links},
 		{"process/descriptor-limit", "How many files this process may have open.", descriptorLimit},
 		{"process/pid", "The number of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getpid())) }},
 		{"process/uid", "The number of the user of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getuid())) }},
@@ -79,10 +98,12 @@ func init() {
 			return text(u.Username)
 		}},
 		{"signal/names", "The signals that SIGNAL takes.", word(signalList())},
+		{"sr/current", "The shared random value of the consensus.", sharedRandom(true)},
+		{"sr/previous", "The one before.", sharedRandom(false)},
 		{"status/bootstrap-phase", "How far the client has come.", (*query).bootstrap},
 		{"status/circuit-established", "Whether the client can carry traffic.", (*query).established},
 		{"status/enough-dir-info", "Whether the client knows enough relays.", (*query).enough},
-		{"stream-status", "The open streams, without their destinations.", (*query).streams},
+		{"stream-status", "The streams and lookups.", (*query).streams},
 		{"traffic/read", "Bytes that the links to relays have brought.", func(q *query) (control.Answer, error) { in, _ := traffic(q.node); return number(in) }},
 		{"traffic/written", "Bytes that the links to relays have taken.", func(q *query) (control.Answer, error) { _, out := traffic(q.node); return number(out) }},
 		{"uptime", "Seconds since the start.", func(q *query) (control.Answer, error) { return number(uint64(time.Since(q.started) / time.Second)) }},
@@ -94,12 +115,15 @@ func text(s string) (control.Answer, error) { return control.Answer{Text: ctlwir
 
 func number(n uint64) (control.Answer, error) { return text(strconv.FormatUint(n, 10)) }
 
-// many returns lines, and an empty value for none.
-func many(s string) (control.Answer, error) {
-	if s == "" {
-		return control.Answer{}, nil
-	}
-	return control.Answer{Lines: strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n")}, nil
+// listed returns the lines of a text that is made when it is written.
+func listed(of func() string) (control.Answer, error) {
+	return streamed(func(yield func(string) bool) {
+		for l := range strings.Lines(of()) {
+			if !yield(strings.TrimSuffix(l, "\n")) {
+				return
+			}
+		}
+	})
 }
 
 func word(s string) func(*query) (control.Answer, error) {
@@ -153,16 +177,6 @@ func signalList() string {
 	return strings.Join(names, " ")
 }
 
-func (q *query) mappings() (control.Answer, error) {
-	var b strings.Builder
-	for _, v := range q.plan.conf["MapAddress"] {
-		if f := strings.Fields(v); len(f) == 2 {
-			fmt.Fprintf(&b, "%s %s NEVER\n", f[0], f[1])
-		}
-	}
-	return many(b.String())
-}
-
 func (q *query) canSave() (control.Answer, error) {
 	if q.src.line.named && q.src.line.file != "-" {
 		return text("1")
@@ -178,58 +192,23 @@ func (q *query) status() (s chive.Status, ok bool) {
 	return q.node.Client().Status(), true
 }
 
-// router names a relay as C tor does.
-func router(fingerprint, nickname string) string {
-	if nickname == "" {
-		return "$" + strings.ToUpper(fingerprint)
-	}
-	return "$" + strings.ToUpper(fingerprint) + "~" + nickname
-}
-
-func (q *query) circuits() (control.Answer, error) {
-	s, _ := q.status()
-	var b strings.Builder
-	for _, c := range s.Open {
-		fmt.Fprintf(&b, "%d BUILT %s\n", c.ID, path(c.Path, c.Nicknames))
-	}
-	return many(b.String())
-}
-
-func path(fingerprints, nicknames []string) string {
-	hops := make([]string, len(fingerprints))
-	for i, id := range fingerprints {
-		name := ""
-		if i < len(nicknames) {
-			name = nicknames[i]
-		}
-		hops[i] = router(id, name)
-	}
-	return strings.Join(hops, ",")
-}
-
-func (q *query) streams() (control.Answer, error) {
-	s, _ := q.status()
-	var b strings.Builder
-	for _, one := range s.Carried {
-		fmt.Fprintf(&b, "%d SUCCEEDED %d %s\n", one.ID, one.Circuit, noTarget)
-	}
-	return many(b.String())
-}
-
-// noTarget stands for a destination, which Chive's client tells nobody.
-const noTarget = "(hidden):0"
-
 func (q *query) guards() (control.Answer, error) {
-	s, _ := q.status()
-	var b strings.Builder
-	for _, g := range s.Guards {
-		state := map[string]string{"yes": "up", "no": "down", "untried": "never-connected"}[g.Reachable]
-		if state == "down" || !g.Usable {
-			state = "unusable" // C tor's "down" has a time, which Chive does not tell
-		}
-		fmt.Fprintf(&b, "%s %s\n", router(g.Fingerprint, g.Nickname), state)
+	c := q.inner()
+	if c == nil {
+		return text("")
 	}
-	return many(b.String())
+	return streamed(func(yield func(string) bool) {
+		for _, g := range c.Status().Guards.Guards {
+			// C tor's "down" and "unusable" have a time, which Chive does not tell.
+			state := map[string]string{"yes": "up", "maybe": "never-connected"}[g.Reachable]
+			if state == "" || !g.Listed || !g.Allowed || g.DisabledByPathBias {
+				state = "unusable"
+			}
+			if !yield(router(client.Router{ID: g.ID.RSA, Name: g.Nickname}) + " " + state) {
+				return
+			}
+		}
+	})
 }
 
 func (q *query) consensus() (control.Answer, error) {

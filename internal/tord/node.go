@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -18,6 +19,9 @@ func (t *tor) moveNode(before, p *plan) error {
 	// Bridges may change while a client runs, but whether it has some may not.
 	if node != nil && !p.offline && before.network == p.network && before.bridged == p.bridged {
 		waiting, err := node.Reload(p.settings)
+		if err == nil && len(waiting) == 0 {
+			node.Inner().LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
+		}
 		if err != nil || len(waiting) == 0 {
 			return err
 		}
@@ -49,12 +53,13 @@ func (t *tor) openNode(p *plan) error {
 		kind, addr, _ := strings.Cut(line, " ")
 		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)
 	}
-	boots, cancelBoots := node.Client().Subscribe(chive.BootstrapEvents) // apart from the others, so that a rush takes none of them
-	events, cancel := node.Client().Subscribe(chive.CircuitEvents | chive.StreamEvents)
+	node.Inner().LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
+	boots, cancel := node.Client().Subscribe(chive.BootstrapEvents)
+	stop := node.Inner().Watch(t.watcher(node.Inner()))
 	t.wg.Go(panics.Contain(t.log, nil, func() {
-		defer cancelBoots()
 		defer cancel()
-		t.watch(node, boots, events)
+		defer stop()
+		t.watch(node, boots)
 	}))
 	return nil
 }
@@ -79,19 +84,16 @@ func (t *tor) closeNode() error {
 }
 
 // watch follows a client until it ends.
-func (t *tor) watch(node *daemon.Hosted, boots, events <-chan chive.Event) {
+func (t *tor) watch(node *daemon.Hosted, boots <-chan chive.Event) {
 	for {
 		select {
 		case e, ok := <-boots:
 			if !ok {
 				return
 			}
-			t.happened(e)
-		case e, ok := <-events:
-			if !ok {
-				return
+			if e, ok := e.(*chive.BootstrapEvent); ok {
+				t.bootstrapped(e.BootstrapStatus)
 			}
-			t.happened(e)
 		case err := <-node.Failed():
 			t.log.Error("a port has ended", "err", err)
 		case <-node.Client().Done():
@@ -101,20 +103,6 @@ func (t *tor) watch(node *daemon.Hosted, boots, events <-chan chive.Event) {
 			}
 			return
 		}
-	}
-}
-
-// happened tells controllers of an event.
-func (t *tor) happened(e chive.Event) {
-	switch e := e.(type) {
-	case *chive.BootstrapEvent:
-		t.bootstrapped(e.BootstrapStatus)
-	case *chive.CircuitEvent:
-		t.tell("CIRC", circuitEvent(e))
-	case *chive.StreamEvent:
-		t.tell("STREAM", streamEvent(e))
-	case *chive.LostEvent:
-		t.log.Warn("events of circuits and streams came too fast, and some were lost")
 	}
 }
 
@@ -162,6 +150,8 @@ func (t *tor) everySecond() {
 	defer tick.Stop()
 	var read, written uint64
 	counted := false
+	var last *client.Client
+	var m meters
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -171,6 +161,12 @@ func (t *tor) everySecond() {
 		now, node := t.plan()
 		if pid, err := strconv.Atoi(now.conf.one("__OwningControllerProcess")); err == nil && pid > 0 && !runs(pid) {
 			t.end("Owning controller process has vanished. Exiting now.")
+		}
+		if node != nil {
+			if c := node.Inner(); c != last {
+				last, m = c, meters{}
+			}
+			m.second(t, last)
 		}
 		if !t.server.Wanted("BW") {
 			counted = false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/ctlwire"
 	"github.com/chivenet/chive/internal/hscrypto"
@@ -56,7 +57,7 @@ func (q *query) descriptor(of func(ident.Ed25519ID) []byte) (control.Answer, err
 	}
 	if q.node != nil {
 		if b := of(identity(q.rest)); b != nil {
-			return many(string(b))
+			return listed(func() string { return string(b) })
 		}
 	}
 	return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "Not found in cache")
@@ -106,6 +107,5 @@ func directoryName(r netdir.Relay) string {
 	if r.IsZero() {
 		return "UNKNOWN"
 	}
-	id := r.RSA()
-	return router(fmt.Sprintf("%X", id[:]), r.Nickname())
+	return router(client.Router{ID: r.RSA(), Name: r.Nickname()})
 }

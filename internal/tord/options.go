@@ -38,7 +38,7 @@ var optionTable string
 
 // own are the options that this package obeys by itself.
 var own = []string{
-	"__ControlPort", "__HashedControlSessionPassword", "__OwningControllerProcess", "__ReloadTorrcOnSIGHUP",
+	"__ControlPort", "__HashedControlSessionPassword", "__LeaveStreamsUnattached", "__OwningControllerProcess", "__ReloadTorrcOnSIGHUP",
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",

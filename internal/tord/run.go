@@ -271,7 +271,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.ctx = ctx
-	t.server = control.New(control.Config{Engine: t, Log: t.log, Version: Version, Secrets: t.secrets})
+	t.server = control.New(control.Config{Engine: t, Steering: t, Log: t.log, Version: Version, Secrets: t.secrets})
 	tell := t.logEvent
 	t.event.Store(&tell)
 	err = t.start(first)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/atomicfile"
@@ -31,14 +32,15 @@ type tor struct {
 	ctx     context.Context
 	server  *control.Server
 	wg      sync.WaitGroup
-	stop    chan string // why the program ends
+	stop    chan string  // why the program ends
+	lookups atomic.Int64 // of controllers, under way
 
 	changing sync.Mutex // one change of the configuration at a time
 
 	// Guarded by changing.
 	listening []*controlListener
 	told      map[string]bool     // notes in the log
-	made      []string            // files to remove at the end
+	files     []string            // files to remove at the end
 	renewed   time.Time           // the last new identity
 	later     *time.Timer         // for the next one
 	added     map[string]*added   // services of ADD_ONION, by their addresses
@@ -51,6 +53,7 @@ type tor struct {
 	why    string         // guarded by mu: why it does not go on
 	cookie []byte         // guarded by mu
 	ports  []net.Addr     // guarded by mu: of the ports for controllers
+	over   bool           // guarded by mu: nothing begins any more
 }
 
 // controlListener is an open port for controllers.
@@ -84,8 +87,8 @@ func (t *tor) writeFile(path, text string, mode os.FileMode) error {
 	if err := atomicfile.Write(path, []byte(text), mode); err != nil {
 		return err
 	}
-	if !slices.Contains(t.made, path) {
-		t.made = append(t.made, path)
+	if !slices.Contains(t.files, path) {
+		t.files = append(t.files, path)
 	}
 	return nil
 }
@@ -301,6 +304,7 @@ func (t *tor) writePortFileLocked(p *plan) error {
 func (t *tor) close() error {
 	t.closePorts()
 	t.server.Close() // its sessions may wait for a change that goes on
+	t.noMore()
 	t.event.Store(nil)
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -309,12 +313,19 @@ func (t *tor) close() error {
 	}
 	err := t.closeNode()
 	t.wg.Wait()
-	for _, path := range t.made {
+	for _, path := range t.files {
 		if gone := os.Remove(path); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}
 	}
 	return err
+}
+
+// noMore has background begin nothing any more.
+func (t *tor) noMore() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
 }
 
 func (t *tor) closePorts() {

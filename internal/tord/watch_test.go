@@ -1,0 +1,89 @@
+package tord
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
+)
+
+func TestGuardEvents(t *testing.T) {
+	good := guard.GuardInfo{Listed: true, Allowed: true, Reachable: "maybe"}
+	with := func(f func(*guard.GuardInfo)) guard.GuardInfo {
+		g := good
+		f(&g)
+		return g
+	}
+	up := with(func(g *guard.GuardInfo) { g.Reachable = "yes" })
+	down := with(func(g *guard.GuardInfo) { g.Reachable = "no" })
+	gone := with(func(g *guard.GuardInfo) { g.Listed = false })
+	for _, c := range []struct {
+		was   guard.GuardInfo
+		known bool
+		now   guard.GuardInfo
+		want  string
+	}{
+		{guard.GuardInfo{}, false, good, "NEW"},
+		{guard.GuardInfo{}, false, up, "NEW UP"},
+		{good, true, good, ""},
+		{good, true, up, "UP"},
+		{up, true, down, "DOWN"},
+		{up, true, good, ""},
+		{good, true, gone, "BAD"},
+		{gone, true, good, "GOOD"},
+	} {
+		if got := strings.Join(guardEvents(c.was, c.known, c.now), " "); got != c.want {
+			t.Errorf("%+v to %+v: %q, want %q", c.was, c.now, got, c.want)
+		}
+	}
+}
+
+func TestBuildTimeLine(t *testing.T) {
+	s := cbt.Status{Usage: 1500 * time.Millisecond, Close: time.Minute, Observations: 7}
+	if got := buildTimeLine(s, false); got != "COMPUTED TOTAL_TIMES=7 TIMEOUT_MS=1500 CLOSE_MS=60000" {
+		t.Error(got)
+	}
+	if got := buildTimeLine(s, true); !strings.HasPrefix(got, "RESET ") {
+		t.Error(got)
+	}
+}
+
+// TestStatuses: each relay has an entry in C tor's form, and only changed ones are changed.
+func TestStatuses(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 5, ValidAfter: time.Now().Add(-time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := 0
+	for l := range statuses(d.All()) {
+		f := strings.Fields(l)
+		if f[0] != "r" {
+			continue
+		}
+		r := d.Relay(entries)
+		id, err := base64.RawStdEncoding.DecodeString(f[2])
+		md, err2 := base64.RawStdEncoding.DecodeString(f[3])
+		digest, rsa := r.MicrodescDigest(), r.RSA()
+		if entries++; len(f) != 9 || err != nil || err2 != nil || f[1] != r.Nickname() || string(id) != string(rsa[:]) || string(md) != string(digest[:20]) || f[6] != r.IPv4().Addr().String() {
+			t.Errorf("%q", l)
+		}
+	}
+	if entries != d.Len() {
+		t.Errorf("%d entries of %d", entries, d.Len())
+	}
+	if got := slices.Collect(changedRelays(d, nil)); len(got) != d.Len() {
+		t.Errorf("%d relays are new", len(got))
+	}
+	if !none(statuses(changedRelays(d, d))) {
+		t.Error("relays have changed by themselves")
+	}
+}
