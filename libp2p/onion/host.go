@@ -10,7 +10,9 @@ import (
 	libp2p "github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/chivenet/chive"
 )
@@ -62,11 +64,20 @@ func newHost(t tor, cfg Config, opts ...libp2p.Option) (host.Host, error) {
 		return nil, errors.Join(err, made.close())
 	}
 	for _, a := range listen {
-		if err := h.Network().Listen(a); err != nil {
+		if err := listenAt(h, a); err != nil {
 			return nil, errors.Join(err, h.Close())
 		}
 	}
 	return h, nil
+}
+
+// listenAt has a host listen at one address. The interface's method Listen gives the text
+// of an error only, and not the kind.
+func listenAt(h host.Host, a ma.Multiaddr) error {
+	if s, ok := h.Network().(*swarm.Swarm); ok {
+		return s.AddListenAddr(a)
+	}
+	return h.Network().Listen(a)
 }
 
 // private returns an error if options would open another way out.

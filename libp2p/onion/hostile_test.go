@@ -118,6 +118,20 @@ func TestOneCircuit(t *testing.T) {
 	})
 }
 
+// TestManyOnions: a host may dial more onions than libp2p allows one place.
+func TestManyOnions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		a := newNode(t, f, nil, nil)
+		for range 30 {
+			n := newNode(t, f, nil, nil)
+			l := listens(t, n)
+			dials(t, a, n)
+			accepts(t, l)
+		}
+	})
+}
+
 // TestFullOfPeers: who has proved who it is is not closed for others: they are refused.
 func TestFullOfPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
