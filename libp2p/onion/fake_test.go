@@ -30,9 +30,10 @@ import (
 type fake struct {
 	mu       sync.Mutex
 	services map[string]*fakeService
-	keys     []string // the isolation of each dial, in order
-	fail     error    // what each dial returns, if not nil
-	stuck    bool     // whether a dial waits until its context ends
+	keys     []string      // the isolation of each dial, in order
+	fail     error         // what each dial returns, if not nil
+	stuck    bool          // whether a dial waits until its context ends
+	linger   time.Duration // how long it takes to end after that
 }
 
 var seed = maphash.MakeSeed()
@@ -42,10 +43,11 @@ func newFake() *fake { return &fake{services: map[string]*fakeService{}} }
 func (f *fake) dial(ctx context.Context, isolation, addr string) (net.Conn, error) {
 	f.mu.Lock()
 	f.keys = append(f.keys, isolation)
-	s, fail, stuck := f.services[addr], f.fail, f.stuck
+	s, fail, stuck, linger := f.services[addr], f.fail, f.stuck, f.linger
 	f.mu.Unlock()
 	if stuck {
 		<-ctx.Done()
+		<-time.After(linger) // of virtual time
 		return nil, context.Cause(ctx)
 	}
 	if fail == nil && s == nil {

@@ -1,9 +1,11 @@
 package onion
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,10 +80,24 @@ func TestFlood(t *testing.T) {
 		f := newFake()
 		n := newNode(t, f, few(4), nil)
 		l := listens(t, n)
+		var all []net.Conn
 		for i := range 50 {
-			raw(t, f, n, fmt.Sprint(i))
+			all = append(all, raw(t, f, n, fmt.Sprint(i)))
 		}
 		synctest.Wait()
+		ended, soon := 0, time.Now().Add(5*time.Second) // before libp2p's time limit
+		for _, c := range all {
+			err := c.SetReadDeadline(soon) // which a pipe refuses when it has ended
+			if err == nil {
+				_, err = io.Copy(io.Discard, c) // what was sent, and the end
+			}
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				ended++
+			}
+		}
+		if ended != 50-4 {
+			t.Errorf("%d connections ended for others", ended)
+		}
 		if held := system(t, n); held.NumConnsInbound != 4 {
 			t.Errorf("the resource manager holds %+v", held)
 		}
@@ -94,6 +110,26 @@ func TestFlood(t *testing.T) {
 		if took := time.Since(began); took != 0 { // of virtual time: nobody waited for a time limit
 			t.Errorf("it took %v", took)
 		}
+	})
+}
+
+// TestLate: who was closed for another connection is not let in when the handshake ends at
+// the same moment.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, newFake(), nil, nil)
+		l := listens(t, n).(*listener)
+		here, there := pipe(1)
+		defer here.Close()
+		scope := l.admit(&conn{there, n.addr, unknown})
+		if scope == nil || !l.evict() || l.evict() {
+			t.Fatal("there was no connection to close, or more than one")
+		}
+		if err := scope.SetPeer(n.id); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		scope.Done()
+		idle(t, n)
 	})
 }
 

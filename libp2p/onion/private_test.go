@@ -155,6 +155,10 @@ func TestTells(t *testing.T) {
 	if err := WaitPublished(t.Context(), h); err != nil {
 		t.Error(err)
 	}
+	all := make([]byte, 16<<20)
+	if strings.Contains(string(all[:runtime.Stack(all, true)]), "/host/observedaddrs.") {
+		t.Error("it collects what peers tell of its address")
+	}
 	silent, err := newHost(f, Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +166,48 @@ func TestTells(t *testing.T) {
 	defer silent.Close()
 	if err := WaitPublished(t.Context(), silent); !errors.Is(err, ErrConfig) {
 		t.Errorf("of a host without an onion: %v", err)
+	}
+}
+
+// TestGateAlone: the gate of a host refuses what is no onion, whoever allows it.
+func TestGateAlone(t *testing.T) {
+	for _, g := range []gate{{}, {&picky{}}} {
+		for _, text := range []string{"/ip4/127.0.0.1/tcp/4001", "/dnsaddr/chive.example", unknown.String() + "/ws"} {
+			if g.InterceptAddrDial("", ma.StringCast(text)) {
+				t.Errorf("it lets %s be dialled", text)
+			}
+		}
+		if !g.InterceptAddrDial("", unknown) {
+			t.Error("it lets no onion be dialled")
+		}
+	}
+}
+
+// TestDialTimeout: a dial has a minute, or what the option says.
+func TestDialTimeout(t *testing.T) {
+	for _, want := range []time.Duration{DefaultDialTimeout, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.stuck = true
+			var opts []libp2p.Option
+			if want != DefaultDialTimeout {
+				opts = append(opts, libp2p.WithDialTimeout(want))
+			}
+			h, err := newHost(f, Config{}, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := h.Connect(t.Context(), peer.AddrInfo{ID: "somebody", Addrs: []ma.Multiaddr{unknown}}); err == nil {
+				t.Error("it connected")
+			}
+			if took := time.Since(began); took != want { // of virtual time
+				t.Errorf("it took %v, not %v", took, want)
+			}
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -273,24 +273,26 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestCloseDials: Close ends dials that wait.
+// TestCloseDials: Close ends dials that wait, and waits until they have ended.
 func TestCloseDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.stuck = true
+		f.stuck, f.linger = true, time.Second
 		n := newNode(t, f, nil, nil)
-		failed := make(chan error)
+		failed := make(chan error, 1)
 		go func() {
 			_, err := n.Dial(t.Context(), n.addr, n.id)
 			failed <- err
 		}()
 		synctest.Wait()
-		closed := make(chan error)
-		go func() { closed <- n.Close() }()
-		if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		began := time.Now()
+		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-closed; err != nil {
+		if took := time.Since(began); took != time.Second { // of virtual time
+			t.Errorf("Close returned after %v, and the dial ended after a second", took)
+		}
+		if err := <-failed; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})
