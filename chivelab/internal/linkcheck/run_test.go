@@ -34,10 +34,11 @@ func probe(t *testing.T) []string {
 	return []string{exe, probeEnv}
 }
 
-// measured runs a check until the emulator was not late.
+// measured runs a check until the emulator was not late, and what was found is within 5 %: the emulator does
+// not see how long a busy machine keeps a packet before and after it. A link that is wrong is so each time.
 func measured(t *testing.T, c Config) *Report {
 	t.Helper()
-	var r *Report
+	var r, counts *Report
 	for range 3 {
 		var err error
 		if r, err = Run(t.Context(), c); errors.Is(err, namespace.ErrDenied) {
@@ -46,9 +47,14 @@ func measured(t *testing.T, c Config) *Report {
 			t.Fatal(err)
 		}
 		if r.Refused == "" {
-			return r
+			if counts = r; r.Worst() <= .05 {
+				return r
+			}
 		}
-		t.Log("again:", r.Refused)
+		t.Logf("again: %s\n%s", r.Refused, r.Table())
+	}
+	if counts != nil {
+		return counts
 	}
 	t.Skip("SKIPPED: this machine is too slow now:", r.Refused)
 	return nil
@@ -58,10 +64,10 @@ const ms = time.Millisecond
 
 var calibrated = []Config{
 	{Name: "plain", Rules: links.Rules{Rate: 10_000_000, Delay: 50 * ms}},
-	{Name: "lossy", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Loss: .05}, Seed: 2},
-	{Name: "bursts", Rules: links.Rules{Rate: 20_000_000, Delay: 20 * ms, Burst: links.Burst{ToBad: .02, ToGood: .2, LossBad: 1}}, Seed: 2},
-	{Name: "jitter", Rules: links.Rules{Rate: 50_000_000, Delay: 40 * ms, Jitter: links.Normal, Spread: 5 * ms}},
-	{Name: "codel", Rules: links.Rules{Rate: 5_000_000, Delay: 30 * ms, Discipline: links.CoDel}},
+	{Name: "lossy", Rules: links.Rules{Rate: 20_000_000, Delay: 60 * ms, Loss: .05}, Seed: 2},
+	{Name: "bursts", Rules: links.Rules{Rate: 20_000_000, Delay: 60 * ms, Burst: links.Burst{ToBad: .02, ToGood: .2, LossBad: 1}}, Seed: 2},
+	{Name: "jitter", Rules: links.Rules{Rate: 50_000_000, Delay: 60 * ms, Jitter: links.Normal, Spread: 5 * ms}},
+	{Name: "codel", Rules: links.Rules{Rate: 5_000_000, Delay: 60 * ms, Discipline: links.CoDel}},
 }
 
 // TestSeeds: with their seeds the links lose about as much as their rules say, so that a measurement that
