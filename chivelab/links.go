@@ -34,6 +34,7 @@ delay = "50ms"
 // linksCheckCommand measures links of a file.
 func linksCheckCommand() *cobra.Command {
 	var attach, jsonFile string
+	var tcp int64
 	var seconds, within float64
 	c := &cobra.Command{
 		Use:   "check [FILE]",
@@ -102,19 +103,20 @@ A run in which this machine was too slow to emulate the link is refused: it says
 				}
 				cfg.Probe = []string{exe, "links", "probe"}
 			}
-			return checkLinks(c, f, cfg, jsonFile, within)
+			return checkLinks(c, f, cfg, jsonFile, within, tcp)
 		},
 	}
 	attach = "process"
 	c.Flags().Var(options.Word{At: &attach, Of: []string{"process", "tun"}}, "attach", "`WAY` to attach hosts: process, or tun")
 	c.Flags().Float64Var(&seconds, "seconds", 2, "`SECONDS` that each of at most three measurements takes, about")
 	c.Flags().Float64Var(&within, "within", 5, "`PERCENT` by which what is measured may be off")
+	c.Flags().Int64Var(&tcp, "tcp", 0, "also send `BYTES` by TCP, and say what TCP made of the link (default: none)")
 	c.Flags().StringVar(&jsonFile, "json", "", "write the reports to `FILE`, as JSON")
 	return c
 }
 
 // checkLinks measures all directions.
-func checkLinks(c *cobra.Command, f *links.File, cfg linkcheck.Config, jsonFile string, within float64) error {
+func checkLinks(c *cobra.Command, f *links.File, cfg linkcheck.Config, jsonFile string, within float64, tcp int64) error {
 	bar := progress.OnTerminal(c.ErrOrStderr())
 	defer bar.End()
 	var reports []*linkcheck.Report
@@ -137,9 +139,17 @@ func checkLinks(c *cobra.Command, f *links.File, cfg linkcheck.Config, jsonFile 
 			if err != nil {
 				return err
 			}
+			if tcp > 0 && r.Refused == "" {
+				bar.Draw(cfg.Name+": TCP", 0, 1)
+				if r.TCP, err = linkcheck.RunTCP(c.Context(), cfg, tcp); err != nil {
+					return err
+				}
+				r.Refused = r.TCP.Refused
+			}
 			reports = append(reports, r)
 			switch {
 			case r.Refused != "":
+				r.Values = nil
 				refused++
 				text += fmt.Sprintf("%-20s %-10s refused: %s\n", r.Link, r.Attachment, r.Refused)
 			case 100*r.Worst() > within:
@@ -147,6 +157,9 @@ func checkLinks(c *cobra.Command, f *links.File, cfg linkcheck.Config, jsonFile 
 				fallthrough
 			default:
 				text += r.Table()
+				if r.TCP != nil {
+					text += fmt.Sprintf("%-20s %-10s %-6s %10s %10.3f %s\n", r.Link, r.Attachment, "tcp", "", r.TCP.Mbits(), "Mbit/s")
+				}
 				text += fmt.Sprintf("%-20s %-10s %v\n", "", "", r.Late)
 			}
 		}

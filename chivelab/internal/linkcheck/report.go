@@ -33,6 +33,7 @@ type Report struct {
 	Link       string         `json:"link"`
 	Attachment string         `json:"attachment"`
 	Values     []Value        `json:"values"`
+	TCP        *Goodput       `json:"tcp,omitempty"`
 	Packets    int            `json:"packets"`
 	Late       links.Lateness `json:"late"`
 	Refused    string         `json:"refused,omitempty"` // why the values do not count

@@ -4,12 +4,19 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/chivenet/chive/chivelab/internal/links"
 	"github.com/chivenet/chive/chivelab/internal/linktun"
@@ -86,14 +93,104 @@ func attachTUN(n *links.Net, c Config, from, to links.Access) (*attached, error)
 	return at, nil
 }
 
+// carryTUN carries bytes between programs that are this one.
+func carryTUN(ctx context.Context, n *links.Net, c Config, from, to links.Access, bytes int64) (time.Duration, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, fault.Wrap(fault.Local, err)
+	}
+	defer r.Close()
+	defer w.Close()
+	command := func(what string, out *os.File) linktun.Command {
+		return linktun.Command{Args: append(append([]string{}, c.Probe...), what, fmt.Sprint(bytes)), Output: out}
+	}
+	b, err := linktun.Attach(n, receiver, to, command("download", w))
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer b.Close()
+	wg.Go(panics.Contain(nil, nil, func() {
+		defer w.Close()
+		_, _ = b.Run(ctx) // its last line says what came of it
+	}))
+	lines := bufio.NewReader(r)
+	if line, err := lines.ReadString('\n'); line != listening+"\n" {
+		return 0, fault.New(fault.Local, "the receiver has not begun: %s, %v", line, err)
+	}
+	a, err := linktun.Attach(n, sender, from, command("upload", nil))
+	if err != nil {
+		return 0, err
+	}
+	defer a.Close()
+	code, err := a.Run(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case code != 0:
+		return 0, fault.New(fault.Local, "the sender ended with exit code %d", code)
+	}
+	line, err := lines.ReadString('\n')
+	ns, err2 := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		return 0, fault.New(fault.Local, "the receiver says %q: %w", line, err)
+	}
+	return time.Duration(ns), nil
+}
+
+// congestion is the algorithm of TCP: gVisor's default, which Linux has as well.
+const congestion = "reno"
+
+// listening is the line of a receiver that waits.
+const listening = "listening"
+
+// probeTCP is a program beside a TUN device that uploads or downloads.
+func probeTCP(what, number string, w io.Writer) error {
+	bytes, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return fault.New(fault.Config, "the number of bytes: %w", err)
+	}
+	if what == "download" {
+		l, err := net.Listen("tcp4", fmt.Sprint(":", port))
+		if err != nil {
+			return fault.Wrap(fault.Local, err)
+		}
+		defer l.Close()
+		fmt.Fprintln(w, listening) // the caller waits for it
+		took, err := download(l, bytes)
+		if err == nil {
+			fmt.Fprintln(w, int64(took))
+		}
+		return err
+	}
+	var err2 error
+	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		err := raw.Control(func(fd uintptr) {
+			err2 = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
+		})
+		return errors.Join(err, err2)
+	}}
+	conn, err := d.Dial("tcp4", netip.AddrPortFrom(receiver, port).String())
+	if err != nil {
+		return fault.New(fault.Network, "dial over the emulated link: %w", err)
+	}
+	return upload(conn, bytes)
+}
+
 // order is what the sender is told.
 type order struct {
 	Volleys []Volley
 	Pause   time.Duration
 }
 
-// Probe is the program beside a TUN device: "send ORDER", or "receive", with the output.
+// Probe is the program beside a TUN device: "send ORDER", "receive", "upload BYTES" or "download BYTES", with
+// the output.
 func Probe(args []string, w io.Writer) error {
+	if len(args) == 2 && (args[0] == "upload" || args[0] == "download") {
+		return probeTCP(args[0], args[1], w)
+	}
 	c, err := net.ListenPacket("udp4", fmt.Sprint(":", port))
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
@@ -118,5 +215,5 @@ func Probe(args []string, w io.Writer) error {
 			}
 		})
 	}
-	return fault.New(fault.Config, "send ORDER, or receive")
+	return fault.New(fault.Config, "send ORDER, receive, upload BYTES or download BYTES")
 }

@@ -56,7 +56,7 @@ func TestBursts(t *testing.T) {
 	}
 	for _, o := range through(t, Rules{Rate: 8_000_000, Discipline: CoDel}, nil, 0, packets, always) {
 		if o.Fate != Passed {
-			t.Fatalf("packet %d of a burst: %v", o.ID, o.Fate)
+			t.Fatalf("packet %d of a burst: fate %d", o.ID, o.Fate)
 		}
 	}
 	packets = packets[:0]
@@ -66,7 +66,7 @@ func TestBursts(t *testing.T) {
 	}
 	for _, o := range through(t, Rules{Rate: 400_000, Discipline: CoDel, MTU: 1000}, nil, 0, packets, always) {
 		if o.Fate != Passed {
-			t.Fatalf("packet %d of a short queue: %v", o.ID, o.Fate)
+			t.Fatalf("packet %d of a short queue: fate %d", o.ID, o.Fate)
 		}
 	}
 }

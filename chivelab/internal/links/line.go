@@ -33,12 +33,8 @@ type Line struct {
 	closed bool
 }
 
-// NewLine starts a direction. deliver gets one packet at a time, keeps it if it wants, and must not
+// newLine starts a direction. deliver gets one packet at a time, keeps it if it wants, and must not
 // wait. Close ends the line.
-func NewLine(rules Rules, steps []Step, seed uint64, deliver func([]byte)) (*Line, error) {
-	return newLine(rules, steps, seed, deliver, newClock)
-}
-
 func newLine(rules Rules, steps []Step, seed uint64, deliver func([]byte), newClock func() clock) (*Line, error) {
 	p, err := NewPipe(rules, steps, seed)
 	if err != nil {
@@ -71,18 +67,6 @@ func (l *Line) Send(b []byte) {
 	if l.nextLocked() < l.next {
 		l.clock.wake()
 	}
-}
-
-// Change sets other rules from now on.
-func (l *Line) Change(rules Rules) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out, err := l.pipe.Change(time.Since(l.base), rules)
-	l.settleLocked(out)
-	if !l.closed {
-		l.clock.wake()
-	}
-	return err
 }
 
 // Lateness says how late packets have left so far.

@@ -18,10 +18,6 @@ const (
 	Fates        // how many there are
 )
 
-func (f Fate) String() string {
-	return [...]string{"passed", "lost", "queue full", "dropped early", "longer than the mtu"}[f]
-}
-
 // Outcome is what became of a packet. Of one that passed, At is when it leaves, which may be later
 // than the time of the call that returned it; of others, when it was decided.
 type Outcome struct {
@@ -77,18 +73,6 @@ func NewPipe(rules Rules, steps []Step, seed uint64) (*Pipe, error) {
 	return &Pipe{rules: rules.Defaults(), steps: steps, dice: newDice(seed)}, nil
 }
 
-// Change sets other rules at a time. The packet under way ends as it began. Packets that were
-// queued stay, and meet the new rules.
-func (p *Pipe) Change(now time.Duration, rules Rules) ([]Outcome, error) {
-	if err := rules.Check(); err != nil {
-		return nil, err
-	}
-	p.out = p.out[:0]
-	p.advance(now)
-	p.rules = rules.Defaults()
-	return p.out, nil
-}
-
 // Arrive puts a packet in. The outcomes are those that are known now, of this and of others; they
 // are valid until the next call.
 func (p *Pipe) Arrive(now time.Duration, id uint64, size int) []Outcome {
@@ -130,9 +114,6 @@ func (p *Pipe) Next() (time.Duration, bool) {
 	}
 	return max(next, p.now), true
 }
-
-// Rules returns the rules of now.
-func (p *Pipe) Rules() Rules { return p.rules }
 
 // advance does all that happens until now, in its order.
 func (p *Pipe) advance(now time.Duration) {

@@ -188,32 +188,5 @@ func (r Rules) checkJitter() error {
 // MeanLoss is the share of the packets that are lost on the way in the long run.
 func (r Rules) MeanLoss() float64 { return 1 - (1-r.Loss)*(1-r.Burst.Mean()) }
 
-// MeanDelay is the mean time on the way of packets that come so rarely that none waits for
-// another. What jitter makes earlier than at once counts as at once.
-func (r Rules) MeanDelay() time.Duration {
-	sum, n := 0.0, 0
-	add := func(d float64) { sum += math.Max(0, float64(r.Delay)+d); n++ }
-	switch r.Jitter {
-	case Uniform:
-		for i := range meanSteps {
-			add(float64(r.Spread) * (2*(float64(i)+.5)/meanSteps - 1))
-		}
-	case Normal: // by the quantiles
-		for i := range meanSteps {
-			add(float64(r.Spread) * cut(math.Sqrt2*math.Erfinv(2*(float64(i)+.5)/meanSteps-1)))
-		}
-	case Table:
-		for _, d := range r.Table {
-			add(float64(d))
-		}
-	default:
-		add(0)
-	}
-	return time.Duration(sum/float64(n) + r.Reorder*float64(r.ReorderBy))
-}
-
-// meanSteps is how finely MeanDelay looks at a distribution.
-const meanSteps = 10_000
-
 // cut bounds a value of the normal distribution.
 func cut(x float64) float64 { return math.Max(-4, math.Min(4, x)) }

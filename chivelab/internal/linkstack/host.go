@@ -113,9 +113,6 @@ func (h *Host) send() {
 	}
 }
 
-// Addr is the host's address.
-func (h *Host) Addr() netip.Addr { return h.addr }
-
 // Port is where the host is attached.
 func (h *Host) Port() *links.Port { return h.port }
 
@@ -133,15 +130,6 @@ func (h *Host) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		return nil, fault.New(fault.Network, "dial in the emulated network: %w", err)
 	}
 	return keep(c), nil
-}
-
-// DialContext is Dial in the form of net.Dialer's.
-func (h *Host) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return nil, fault.New(fault.Config, "dial in the emulated network, which has no names: %w", err)
-	}
-	return h.Dial(ctx, to)
 }
 
 // Listen opens a port of TCP; port 0 takes any.

@@ -43,11 +43,8 @@ type Host struct {
 	running sync.Mutex // guards program, which one goroutine at a time may end
 }
 
-// Inside must be the first that a program calls which attaches hosts: each begins as this program
-// once more. If this process is that, Inside never returns.
-func Inside() { namespace.Inside() }
-
-// Attach makes a host with an address. Run starts its program. Close ends it.
+// Attach makes a host with an address. Run starts its program. Close ends it. The program that calls it must
+// call namespace.Inside first of all, as those of package cli do: a host begins as this program once more.
 func Attach(n *links.Net, addr netip.Addr, access links.Access, cmd Command) (*Host, error) {
 	if len(cmd.Args) == 0 {
 		return nil, fault.New(fault.Config, "a host without a program")

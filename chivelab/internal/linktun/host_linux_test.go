@@ -18,12 +18,13 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/links"
 	"github.com/chivenet/chive/chivelab/internal/linkstack"
+	"github.com/chivenet/chive/internal/namespace"
 )
 
 const parentEnv = "LINKTUN_PARENT"
 
 func TestMain(m *testing.M) {
-	Inside()
+	namespace.Inside()
 	if os.Getenv(parentEnv) != "" {
 		parent()
 	}
