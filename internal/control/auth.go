@@ -146,7 +146,7 @@ func (one *session) refuses(secret []byte, quoted bool) string {
 	}
 	a := one.srv.cfg.Secrets()
 	if a.None() {
-		if err := one.admit(one.conn); err != nil {
+		if err := one.door.Admit(one.conn); err != nil {
 			one.srv.cfg.Log.Warn("a connection to the control port was refused", "err", err)
 			return "Only programs of the same user may control this one."
 		}

@@ -54,6 +54,26 @@ func (one *session) getInfo(c ctlwire.Command) error {
 
 // info returns the value of a key.
 func (one *session) info(key string) (Answer, error) {
+	r := one.rules()
+	if r == nil {
+		return one.wholeInfo(key)
+	}
+	rule := r.find("GETINFO", key)
+	switch {
+	case rule == nil: // the list has become another one meanwhile
+		return Answer{}, errFiltered
+	case rule.answer != nil:
+		return Answer{Text: *rule.answer}, nil
+	}
+	a, err := one.wholeInfo(key)
+	if err == nil && rule.own {
+		a = one.ownLines(r, key, a)
+	}
+	return a, err
+}
+
+// wholeInfo returns the value of a key as somebody may see it who may see all.
+func (one *session) wholeInfo(key string) (Answer, error) {
 	if a, own := one.onionInfo(key); own {
 		return a, nil
 	}
@@ -114,7 +134,7 @@ func (one *session) getConf(c ctlwire.Command) error {
 		case err != nil:
 			return one.fail(err)
 		}
-		for _, l := range list {
+		for _, l := range one.told(name, list) {
 			text := l.Key
 			if l.HasValue {
 				text += "=" + l.Value

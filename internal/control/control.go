@@ -86,28 +86,36 @@ type Server struct {
 // New returns a server that has no port yet.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
-// Serve takes connections from l until ctx ends or l is closed. Those for which admit returns an error are
-// closed at once. It is asked again where no secret is needed: there may have been one when the connection came.
-func (s *Server) Serve(ctx context.Context, l net.Listener, admit func(net.Conn) error) error {
+// Door is what a port demands of controllers.
+type Door struct {
+	// Admit returns an error for connections that are closed at once. It is asked again where no secret is needed:
+	// there may have been one when the connection came.
+	Admit func(net.Conn) error
+	// Rules returns what controllers may do now; nil: all. It is asked for each command and each event.
+	Rules func() *Rules
+}
+
+// Serve takes connections from l until ctx ends or l is closed.
+func (s *Server) Serve(ctx context.Context, l net.Listener, d Door) error {
 	return listen.Serve(ctx, l, s.cfg.Log, "control", func(c net.Conn) {
-		if err := admit(c); err != nil {
+		if err := d.Admit(c); err != nil {
 			s.cfg.Log.Warn("a connection to the control port was refused", "err", err)
 			c.Close()
 			return
 		}
-		s.take(c, admit)
+		s.take(c, d)
 	})
 }
 
 // take begins a session, or closes the connection if there are too many.
-func (s *Server) take(c net.Conn, admit func(net.Conn) error) {
+func (s *Server) take(c net.Conn, d Door) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.roomLocked() {
 		c.Close()
 		return
 	}
-	one := newSession(s, c, admit)
+	one := newSession(s, c, d)
 	s.sessions = append(s.sessions, one)
 	s.wg.Go(panics.Contain(s.cfg.Log, nil, func() {
 		defer s.leave(one)

@@ -34,12 +34,22 @@ func (f *fake) note(s string) {
 	f.done = append(f.done, s)
 }
 
+func (f *fake) forgetDone() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = nil
+}
+
 func (f *fake) Info(key string) (Answer, error) {
 	switch key {
 	case "version":
 		return Answer{Text: "1.2.3.4"}, nil
 	case "empty":
 		return Answer{}, nil
+	case "stream-status":
+		return Answer{Text: "7 SUCCEEDED 3 a:80\n9 SUCCEEDED 4 secret:80"}, nil
+	case "circuit-status":
+		return Answer{Text: "3 BUILT $AA~n\n4 BUILT $BB~m"}, nil
 	case "many":
 		return Answer{Text: "a\n.b\n\nc\n"}, nil
 	case "stream":
@@ -58,6 +68,8 @@ func (f *fake) Get(name string) ([]Line, error) {
 	switch strings.ToLower(name) {
 	case "log":
 		return []Line{{"Log", "a", true}, {"Log", "b", true}}, nil
+	case "__owningcontrollerprocess":
+		return []Line{{"__OwningControllerProcess", "7", true}}, nil
 	case "orport":
 		return []Line{{Key: "ORPort"}}, nil
 	}
@@ -98,6 +110,11 @@ var cookie = []byte("0123456789abcdef0123456789abcdef")
 
 func newRig(t *testing.T, auth Auth) *rig {
 	t.Helper()
+	return newRigWith(t, auth, Door{Admit: OwnUser})
+}
+
+func newRigWith(t *testing.T, auth Auth, d Door) *rig {
+	t.Helper()
 	r := &rig{t: t, engine: &fake{disowned: make(chan struct{})}, addr: filepath.Join(t.TempDir(), "s")}
 	r.srv = New(Config{Engine: r.engine, Log: slog.New(slog.DiscardHandler), Version: "0.4.9.11-test", Secrets: func() Auth { return auth }})
 	l, err := net.Listen("unix", r.addr)
@@ -105,7 +122,7 @@ func newRig(t *testing.T, auth Auth) *rig {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- r.srv.Serve(context.Background(), l, OwnUser) }()
+	go func() { ended <- r.srv.Serve(context.Background(), l, d) }()
 	t.Cleanup(func() {
 		l.Close()
 		<-ended

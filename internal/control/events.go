@@ -28,6 +28,11 @@ func (s *Server) Wanted(name string) bool {
 
 // Event sends "650 NAME TEXT" to the controllers that want the event. It never waits for one.
 func (s *Server) Event(name, text string) error {
+	return s.EventAt(name, text, "")
+}
+
+// EventAt is Event for what a stream does that came by a port of the proxy.
+func (s *Server) EventAt(name, text, port string) error {
 	if !s.Wanted(name) {
 		return nil
 	}
@@ -35,8 +40,15 @@ func (s *Server) Event(name, text string) error {
 	if err != nil {
 		return err
 	}
-	s.send(name, line)
+	s.send(name, event{text: line, port: port})
 	return nil
+}
+
+// event is an event on its way to a controller.
+type event struct {
+	name int // in eventNames
+	text []byte
+	port string // of the proxy, by which its stream came; empty: none, or it is not known
 }
 
 // EventLines sends an event of several lines, with a last line "650 OK".
@@ -56,7 +68,7 @@ func (s *Server) EventLines(name string, lines []string) error {
 	if err != nil {
 		return err
 	}
-	s.send(name, b)
+	s.send(name, event{text: b})
 	return nil
 }
 
@@ -77,25 +89,26 @@ func (s *Server) EventSeq(name, text string, lines iter.Seq[string]) error {
 	if b, err = ctlwire.AppendLine(ctlwire.AppendDataEnd(b), ctlwire.AsyncEvent, ctlwire.End, "OK"); err != nil {
 		return err
 	}
-	s.send(name, b)
+	s.send(name, event{text: b})
 	return nil
 }
 
 // send gives the event to the sessions that want it. The log has events of its own, so a session that is
 // closed here is told of without the lock.
-func (s *Server) send(name string, event []byte) {
-	lost := s.queueAll(slices.Index(eventNames[:], name), event)
+func (s *Server) send(name string, e event) {
+	e.name = slices.Index(eventNames[:], name)
+	lost := s.queueAll(e)
 	if lost > 0 {
 		s.cfg.Log.Warn("a controller did not read its events, and lost its connection", "controllers", lost, "bytes", maxQueued)
 	}
 }
 
 // queueAll returns how many sessions it has closed, because they lag too far behind.
-func (s *Server) queueAll(i int, event []byte) (lost int) {
+func (s *Server) queueAll(e event) (lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.sessions {
-		if !one.queue(i, event) {
+		if !one.queue(e) {
 			lost++
 		}
 	}
@@ -130,18 +143,18 @@ func (one *session) want(names []string) (unknown string) {
 }
 
 // queue adds an event if the session wants it; false: the session lags too far behind, and was closed.
-func (one *session) queue(i int, event []byte) bool {
+func (one *session) queue(e event) bool {
 	one.emu.Lock()
 	defer one.emu.Unlock()
-	if !one.wants[i] || one.overrun {
+	if !one.wants[e.name] || one.overrun {
 		return true
 	}
-	if one.queued+len(event) > maxQueued {
+	if one.queued+len(e.text) > maxQueued {
 		one.overrun, one.events, one.queued = true, nil, 0
 		one.close()
 		return false
 	}
-	one.events, one.queued = append(one.events, event), one.queued+len(event)
+	one.events, one.queued = append(one.events, e), one.queued+len(e.text)
 	select {
 	case one.more <- struct{}{}:
 	default: // it will look anyway
@@ -172,25 +185,27 @@ func (one *session) writeEvents() error {
 
 func (one *session) writeEventsLocked() error {
 	for {
-		event := one.nextEvent()
-		if event == nil {
+		e, ok := one.nextEvent()
+		if !ok {
 			return nil
 		}
-		if err := one.write(event); err != nil {
-			return err
+		if text := one.shapeLocked(e); text != nil {
+			if err := one.write(text); err != nil {
+				return err
+			}
 		}
 	}
 }
 
 // nextEvent takes an event from the queue. Its bytes count until then.
-func (one *session) nextEvent() []byte {
+func (one *session) nextEvent() (e event, ok bool) {
 	one.emu.Lock()
 	defer one.emu.Unlock()
 	if len(one.events) == 0 {
 		one.events = nil
-		return nil
+		return e, false
 	}
-	event := one.events[0]
-	one.events, one.queued = one.events[1:], one.queued-len(event)
-	return event
+	e = one.events[0]
+	one.events, one.queued = one.events[1:], one.queued-len(e.text)
+	return e, true
 }

@@ -128,7 +128,7 @@ func piped(t *testing.T, auth Auth) (*Server, net.Conn) {
 	t.Helper()
 	srv := New(Config{Engine: &fake{disowned: make(chan struct{}, 1)}, Log: slog.New(slog.DiscardHandler), Version: "0", Secrets: func() Auth { return auth }})
 	a, b := net.Pipe()
-	srv.take(a, Anybody)
+	srv.take(a, Door{Admit: Anybody})
 	t.Cleanup(func() { b.Close() })
 	return srv, b
 }
@@ -234,7 +234,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		srv := New(Config{Engine: &fake{disowned: make(chan struct{})}, Log: slog.New(slog.DiscardHandler), Version: "0", Secrets: func() Auth { return Auth{} }})
 		a, b := net.Pipe()
-		srv.take(a, Anybody)
+		srv.take(a, Door{Admit: Anybody})
 		out := make(chan []byte)
 		go func() {
 			all, _ := io.ReadAll(b)
@@ -273,7 +273,7 @@ func TestAdmit(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ctx, l, func(net.Conn) error { return errStranger }) }()
+	go func() { ended <- srv.Serve(ctx, l, Door{Admit: func(net.Conn) error { return errStranger }}) }()
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestAdmitAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(context.Background(), l, admit) }()
+	go func() { ended <- srv.Serve(context.Background(), l, Door{Admit: admit}) }()
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

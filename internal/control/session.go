@@ -15,11 +15,11 @@ import (
 
 // session is one connection of a controller. It carries out one command at a time.
 type session struct {
-	srv   *Server
-	conn  net.Conn
-	admit func(net.Conn) error // as Serve's
-	done  chan struct{}        // closed with the connection
-	once  sync.Once
+	srv  *Server
+	conn net.Conn
+	door Door
+	done chan struct{} // closed with the connection
+	once sync.Once
 
 	known atomic.Bool // authenticated
 	owner atomic.Bool // the program ends with this connection
@@ -31,23 +31,25 @@ type session struct {
 	client []byte
 	after  func() // what a command does once its reply is written
 	last   bool   // the reply is the last one
+	refuse bool   // the log has told that commands are filtered
 
 	onions []string // guarded by the server's onions.mu: addresses of its services
 
 	// wmu is held from the start of a command to the end of its reply, and for each event: so an event never
 	// stands within a reply, nor before the reply of the command that caused it.
 	wmu sync.Mutex
+	own owned // guarded by wmu
 
 	more    chan struct{} // there may be events
 	emu     sync.Mutex
 	wants   [len(eventNames)]bool // guarded by emu
-	events  [][]byte              // guarded by emu
+	events  []event               // guarded by emu
 	queued  int                   // guarded by emu: their bytes
 	overrun bool                  // guarded by emu
 }
 
-func newSession(s *Server, c net.Conn, admit func(net.Conn) error) *session {
-	one := &session{srv: s, conn: c, admit: admit, done: make(chan struct{}), more: make(chan struct{}, 1)}
+func newSession(s *Server, c net.Conn, d Door) *session {
+	one := &session{srv: s, conn: c, door: d, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	one.in, one.out = ctlwire.NewReader(c, strangerInput), bufio.NewWriterSize(timed{c}, 4096)
 	return one
 }
@@ -205,6 +207,14 @@ func (one *session) dispatch(c ctlwire.Command) error {
 			return one.end(ctlwire.NeedsAuth, "Authentication required.")
 		}
 		one.asked = one.asked || c.Name == "PROTOCOLINFO"
+	}
+	if r := one.rules(); r != nil && one.known.Load() {
+		switch r.check(one, &c) {
+		case filtered:
+			return one.filtered(c)
+		case ignored:
+			return one.ok()
+		}
 	}
 	switch {
 	case slices.Contains(obsolete, c.Name):

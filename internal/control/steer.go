@@ -21,6 +21,8 @@ type Steering interface {
 	// RedirectStream changes where a stream will go; port 0 keeps the port.
 	RedirectStream(stream, host string, port uint16) error
 	CloseStream(stream string, reason uint8) error
+	// StreamsBy returns the streams that came by some ports of the proxy, and the circuit of each, 0: none.
+	StreamsBy(ports []string) map[string]uint64
 	// MapAddress has an answer for each rule.
 	MapAddress(rules []Line) []Mapping
 	// Resolve looks up names; the answers are events.

@@ -44,6 +44,13 @@ func (w *wheel) RedirectStream(s, host string, port uint16) error {
 	return w.note("redirect %s %s %d", s, host, port)
 }
 func (w *wheel) CloseStream(s string, reason uint8) error { return w.note("end %s %d", s, reason) }
+func (w *wheel) StreamsBy(ports []string) map[string]uint64 {
+	own := map[string]uint64{}
+	if slices.Contains(ports, "127.0.0.1:9150") {
+		own["7"] = 3
+	}
+	return own
+}
 func (w *wheel) MapAddress(rules []Line) (out []Mapping) {
 	for _, r := range rules {
 		if r.Value == "bad" {

@@ -241,6 +241,7 @@ func (s *Server) connect(ctx context.Context, c *client, cmd command, req Reques
 func (s *Server) lookup(ctx context.Context, c *client, cmd command, req Request) (byte, error) {
 	var answers []Answer
 	var err error
+	req.From.Port = c.LocalAddr().String()
 	c.present(ctx, func(ctx context.Context) {
 		began := time.Now()
 		answers, err = s.resolve(ctx, cmd.cmd == cmdResolvePTR, req)

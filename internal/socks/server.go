@@ -293,7 +293,7 @@ func (s *Server) serveConn(c *client) (left bool) {
 // dial opens a stream for a client after its request. It stops when the program goes
 // meanwhile.
 func (s *Server) dial(ctx context.Context, c *client, req Request) (conn net.Conn, err error) {
-	req.Family, req.Permit = s.cfg.family(), s.cfg.permits
+	req.Family, req.Permit, req.From.Port = s.cfg.family(), s.cfg.permits, c.LocalAddr().String()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
 	if early, _ := c.br.Peek(c.br.Buffered()); !s.cfg.NoEarly {

@@ -35,6 +35,7 @@ func (p Permit) Check(host string) error {
 type Origin struct {
 	Addr           netip.AddrPort // its end of the connection to the port; zero: unknown
 	Protocol       string         // such as "socks5"; empty: a call of the program
+	Port           string         // where it connected to; empty: unknown
 	User, Password string         // what it told the port to keep its streams apart
 	HasAuth        bool
 }

@@ -42,7 +42,9 @@ type plan struct {
 // controlPort is where controllers connect.
 type controlPort struct {
 	socks.Port
-	open bool // a unix socket that other users may use
+	open  bool           // a unix socket that other users may use
+	list  string         // the file with what controllers may do; empty: all
+	rules *control.Rules // what is in it
 }
 
 // planOf checks a configuration. It opens nothing.
@@ -246,10 +248,17 @@ func (p *plan) addPort(text string) error {
 	if err != nil || addr == "0" {
 		return err
 	}
+	var list controlPort
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		addr = `unix:"` + path + `"`
 	}
 	for _, f := range flags {
+		if path, ok := cutFold(f, listWord); ok {
+			if err := p.readList(&list, path); err != nil {
+				return err
+			}
+			continue
+		}
 		if !slices.ContainsFunc(portWords, func(w string) bool { return strings.EqualFold(w, f) }) {
 			return fault.New(fault.Config, "it has no flag %s", f)
 		}
@@ -266,7 +275,8 @@ func (p *plan) addPort(text string) error {
 			return fault.New(fault.Config, "%s can be reached from other machines: give an address of loopback", port.Addr)
 		}
 	}
-	p.ports = append(p.ports, controlPort{port, port.Mode&0o077 != 0})
+	list.Port, list.open = port, port.Mode&0o077 != 0
+	p.ports = append(p.ports, list)
 	return nil
 }
 

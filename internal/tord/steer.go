@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -206,6 +207,21 @@ func (t *tor) CloseStream(stream string, reason uint8) error {
 		return missing()
 	}
 	return nil // another error is of the stream, which is over
+}
+
+// StreamsBy implements control.Steering.
+func (t *tor) StreamsBy(ports []string) map[string]uint64 {
+	own := map[string]uint64{}
+	c, err := t.steered(func() error { return errNotStarted })
+	if err != nil {
+		return own
+	}
+	for _, r := range c.Streams() {
+		if r.From.Port != "" && slices.Contains(ports, r.From.Port) {
+			own[strconv.FormatUint(r.ID, 10)] = r.Circuit
+		}
+	}
+	return own
 }
 
 // MapAddress implements control.Steering.

@@ -61,7 +61,12 @@ type controlListener struct {
 	key  string
 	l    net.Listener
 	done chan struct{}
+
+	rules atomic.Pointer[control.Rules] // what its controllers may do; nil: all
 }
+
+// keyOf tells ports apart. One that gets another list of what is allowed stays open, and one that had none does not.
+func (p *controlPort) keyOf() string { return fmt.Sprint(p.Addr, p.Mode, p.list) }
 
 // start opens all that the first configuration asks for.
 func (t *tor) start(p *plan) error {
@@ -157,7 +162,7 @@ func (t *tor) plan() (*plan, *daemon.Hosted) {
 func (t *tor) openPortsLocked(p *plan) (fresh, kept []*controlListener, err error) {
 	taken := map[*controlListener]bool{}
 	for _, port := range p.ports {
-		key := fmt.Sprint(port.Addr, port.Mode)
+		key := port.keyOf()
 		i := slices.IndexFunc(t.listening, func(l *controlListener) bool { return l.key == key && !taken[l] })
 		if i >= 0 {
 			taken[t.listening[i]] = true
@@ -171,7 +176,7 @@ func (t *tor) openPortsLocked(p *plan) (fresh, kept []*controlListener, err erro
 			}
 			return nil, nil, err
 		}
-		fresh = append(fresh, &controlListener{key, l, make(chan struct{})})
+		fresh = append(fresh, &controlListener{key: key, l: l, done: make(chan struct{})})
 	}
 	return fresh, kept, nil
 }
@@ -186,19 +191,26 @@ func (t *tor) servePortsLocked(p *plan, fresh, kept []*controlListener) {
 	}
 	t.listening = append(kept, fresh...)
 	t.setAddrs()
+	for _, l := range t.listening {
+		for _, port := range p.ports {
+			if port.keyOf() == l.key {
+				l.rules.Store(port.rules)
+			}
+		}
+	}
 	for _, l := range fresh {
-		admit := t.admit
+		door := control.Door{Admit: t.admit, Rules: l.rules.Load}
 		if _, unix := l.l.Addr().(*net.UnixAddr); unix {
-			admit = control.OwnUser
+			door.Admit = control.OwnUser
 			for _, port := range p.ports {
-				if port.open && fmt.Sprint(port.Addr, port.Mode) == l.key {
-					admit = control.Anybody
+				if port.open && port.keyOf() == l.key {
+					door.Admit = control.Anybody
 				}
 			}
 		}
 		t.wg.Go(panics.Contain(t.log, nil, func() {
 			defer close(l.done)
-			if err := t.server.Serve(t.ctx, l.l, admit); err != nil && !fault.Is(err, fault.Closed) {
+			if err := t.server.Serve(t.ctx, l.l, door); err != nil && !fault.Is(err, fault.Closed) {
 				t.log.Error("a port for controllers has ended", "err", err)
 			}
 		}))

@@ -19,7 +19,7 @@ const errRefused = syscall.ECONNREFUSED
 func (t *tor) watcher(c *client.Client) *client.Watcher {
 	return &client.Watcher{
 		Circuit: t.circuitStep,
-		Stream:  func(r client.StreamReport) { t.made("STREAM", func() string { return streamLine(&r) }) },
+		Stream:  t.streamStep,
 		Link: func(r channel.LinkReport) {
 			t.made("ORCONN", func() string { return linkLine(&r, c.NameOf(r.Relay)) })
 		},
@@ -34,6 +34,15 @@ func (t *tor) watcher(c *client.Client) *client.Watcher {
 func (t *tor) made(name string, text func() string) {
 	if t.server.Wanted(name) {
 		t.tell(name, text())
+	}
+}
+
+func (t *tor) streamStep(r client.StreamReport) {
+	if !t.server.Wanted("STREAM") {
+		return
+	}
+	if err := t.server.EventAt("STREAM", streamLine(&r), r.From.Port); err != nil {
+		t.log.Warn("an event was not sent", "event", "STREAM", "err", err)
 	}
 }
 
