@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Client is a Tor client inside this program. Its methods may be called from
@@ -60,7 +61,10 @@ type core struct {
 //
 // It is an error if another client uses the data directory, or if an option
 // cannot be applied.
-func New(cfg Config) (*Client, error) {
+func New(cfg Config) (*Client, error) { return newOver(cfg, nil) }
+
+// newOver is New with another way to open connections; nil: TCP.
+func newOver(cfg Config, dial upstream.DialFunc) (*Client, error) {
 	cfg = role.Copy(cfg)
 	read, err := cfg.read()
 	if err != nil {
@@ -81,6 +85,7 @@ func New(cfg Config) (*Client, error) {
 	inner := cfg.inner(dir, read)
 	inner.Metrics = &co.metrics
 	inner.Hooks = co.hooks()
+	inner.Dial = dial
 	if co.inner, err = client.New(inner); err != nil {
 		return nil, errors.Join(err, co.dir.Close())
 	}

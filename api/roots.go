@@ -120,6 +120,7 @@ var roots = []any{
 	new(ftelang.SyntaxError),
 	new(lab.Fetched),
 	lab.FindTor,
+	new(lab.Host),
 	new(lab.Network),
 	new(lab.Node),
 	new(lab.Options),

@@ -137,6 +137,11 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 	if err := n.openPorts(c); err != nil {
 		return err
 	}
+	if h, err := n.network.hostOf(n.Name); err != nil {
+		return err
+	} else if h != nil {
+		c.Dial = h.Dial
+	}
 	identity, err := rsa.GenerateKey(rand.Reader, identityBits)
 	if err != nil {
 		return local(err)
@@ -162,9 +167,9 @@ func (n *Node) openPorts(c *authority.Config) error {
 			*l.addr = netip.AddrPortFrom(loopback, port)
 			continue
 		}
-		ln, err := net.Listen("tcp4", "127.0.0.1:0")
+		ln, err := n.openPort()
 		if err != nil {
-			return local(err)
+			return err
 		}
 		n.network.onClose(func() error { ln.Close(); return nil }) // the authority has closed it, if it ran
 		*l.ln, *l.addr = ln, ln.Addr().(*net.TCPAddr).AddrPort()

@@ -47,7 +47,11 @@ func (nw *Network) startClient(ctx context.Context) error {
 func (nw *Network) newClient(name string) (*chive.Client, error) {
 	cfg := nw.opts.Client
 	cfg.Network, cfg.DataDir, cfg.Logger = nw.network, filepath.Join(nw.Dir, name), nw.opts.Log.With("node", name)
-	return chive.New(cfg)
+	h, err := nw.hostOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return openClient(cfg, h)
 }
 
 // serveSOCKS opens a SOCKS port for a client, and returns its address and a function

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -92,10 +93,10 @@ func (nw *Network) missing(n *Node, behind *chive.Client) string {
 	var newest *netdoc.Consensus
 	listed := false
 	for _, a := range nw.authorities {
-		if _, err := ask(ctx, a.DirPort, "/tor/server/fp/"+n.Fingerprint); err != nil {
+		if _, err := nw.ask(ctx, a.DirPort, "/tor/server/fp/"+n.Fingerprint); err != nil {
 			without = append(without, fmt.Sprintf("%s (%v)", a.Nickname, err))
 		}
-		text, err := ask(ctx, a.DirPort, "/tor/status-vote/current/consensus-microdesc")
+		text, err := nw.ask(ctx, a.DirPort, "/tor/status-vote/current/consensus-microdesc")
 		if err != nil {
 			continue
 		}
@@ -123,12 +124,20 @@ func (nw *Network) missing(n *Node, behind *chive.Client) string {
 }
 
 // ask fetches a document from an authority's DirPort.
-func ask(ctx context.Context, port netip.AddrPort, path string) ([]byte, error) {
+func (nw *Network) ask(ctx context.Context, port netip.AddrPort, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+port.String()+path, nil)
 	if err != nil {
 		return nil, local(err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	by := &http.Transport{DisableKeepAlives: true}
+	h, err := nw.hostOf("client")
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
+		by.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return h.Dial(ctx, port) }
+	}
+	client := &http.Client{Transport: by}
 	res, err := client.Do(req)
 	if err != nil {
 		return nil, fault.New(fault.Network, "it does not answer: %w", err)

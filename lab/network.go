@@ -42,6 +42,7 @@ type Network struct {
 	mu     sync.Mutex
 	nodes  []*Node                    // guarded by mu
 	made   map[Role]int               // guarded by mu: how many nodes of a role Add has begun
+	hosts  map[string]Host            // guarded by mu: of nodes, by their names
 	closes []func() error             // guarded by mu: run by Close, the last first
 	closed bool                       // guarded by mu: no node starts any more
 	builds map[uint64][]time.Duration // guarded by mu: how long circuits' hops took

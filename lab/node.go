@@ -110,7 +110,11 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if f := n.network.opts.Relay; f != nil {
 		f(n.Name, &cfg)
 	}
-	r, err := relay.New(cfg)
+	h, err := n.network.hostOf(n.Name)
+	if err != nil {
+		return err
+	}
+	r, err := openRelay(cfg, h)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
 	}
@@ -150,11 +154,21 @@ func (n *Node) dir() string { return filepath.Join(n.network.Dir, n.Name) }
 
 func (n *Node) log() *slog.Logger { return n.network.opts.Log.With("node", n.Name) }
 
+// hostPort is the ORPort of a relay with a host of its own, where nobody else takes ports.
+const hostPort = 9001
+
 // listen returns the address of the ORPort: a free port that no other program
 // opens between a stop and a start, so that a restart uses the same one.
 func (n *Node) listen() (string, error) {
 	if n.ORPort != "" {
 		return n.ORPort, nil
+	}
+	h, err := n.network.hostOf(n.Name)
+	if err != nil {
+		return "", err
+	}
+	if h != nil {
+		return netip.AddrPortFrom(h.Addr(), hostPort).String(), nil
 	}
 	port, err := n.network.leases.Take(loopback)
 	return netip.AddrPortFrom(loopback, port).String(), err

@@ -46,6 +46,12 @@ type Options struct {
 	CtorTorrc       []string
 	Tor             string
 
+	// Host, if not nil, gives each node of Chive a network of its own instead of the kernel's, such as a host behind
+	// an emulated link. It is asked once for each node, by its name; the client of Start is called "client". What
+	// it returned must work until Close has returned. What leaves an exit does not go this way: the target is on
+	// loopback. It cannot be used with Processes, with nodes of C tor, or with BridgeTransports.
+	Host func(name string) (Host, error)
+
 	// Dir is the directory of the nodes' files; empty: a temporary directory,
 	// which Close removes.
 	Dir string
@@ -117,6 +123,10 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: a process for each node needs the program to run")
 	case o.VotingInterval < options.MinVotingInterval || o.VotingInterval%time.Second != 0 || o.VotingInterval > options.MaxVotingInterval:
 		return fault.New(fault.Config, "lab: voting interval %v: whole seconds, from %v to a day", o.VotingInterval, options.MinVotingInterval)
+	case o.Host != nil && (o.Processes || o.CtorAuthorities || o.CtorRelays+o.CtorExits+o.CtorClients > 0):
+		return fault.New(fault.Config, "lab: processes use the kernel's network: they can have no other host")
+	case o.Host != nil && len(o.BridgeTransports) > 0:
+		return fault.New(fault.Config, "lab: transports use the kernel's network: their bridges can have no other host")
 	case o.Processes && o.Relay != nil:
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
 	}

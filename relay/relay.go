@@ -29,12 +29,20 @@ type Relay struct {
 // New starts a relay. It checks cfg, locks the data directory, loads or makes the
 // keys and opens the ports; on the network it waits for nothing but the lookup of a
 // name in Address, for 15 seconds at most. Close or Shutdown ends the relay.
-func New(cfg Config) (*Relay, error) {
+func New(cfg Config) (*Relay, error) { return newOver(cfg, relay.Over{}) }
+
+func init() {
+	relay.NewOver = func(cfg any, over relay.Over) (any, error) { return newOver(cfg.(Config), over) }
+}
+
+// newOver is New on another network than the kernel's.
+func newOver(cfg Config, over relay.Over) (*Relay, error) {
 	cfg = role.Copy(cfg)
 	in, err := cfg.inner(finding.addresses)
 	if err != nil {
 		return nil, err
 	}
+	in.Dial, in.OpenPort = over.Dial, over.OpenPort
 	if err := in.Check(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/chivenet/chive/internal/stream"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Request asks for a stream or a lookup.
@@ -29,6 +30,10 @@ var AskerOf func(client any) Asker
 // InnerOf returns the client inside a *chive.Client, for the control port: what that may see and do is not public.
 // Package chive sets it at its start.
 var InnerOf func(client any) *Client
+
+// NewOver is New of package chive, for a client on a network that is not the kernel's: cfg is a chive.Config, dial
+// is as in Config.Dial, and a *chive.Client comes back. Package chive sets it at its start.
+var NewOver func(cfg any, dial upstream.DialFunc) (client any, err error)
 
 // StandsFor returns the host that a host stands for, by the rules of MapAddress.
 func (c *Client) StandsFor(host string) string {

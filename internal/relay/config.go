@@ -4,7 +4,9 @@
 package relay
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -56,6 +58,12 @@ type Config struct {
 	// Outbound has the source addresses of links and the like, and those that transports are
 	// asked to use. Those of streams are in Exit.
 	Outbound struct{ OR, PT netaddr.Sources }
+
+	// Dial opens the connections to other relays, and OpenPort the ORPort and the DirPort; nil: they are of the
+	// kernel's TCP. Others are for a network that is not the kernel's, such as an emulated one: their connections
+	// may have no socket. All limits hold for them too. What leaves an exit does not go this way.
+	Dial     func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	OpenPort func(at netip.AddrPort) (net.Listener, error)
 
 	// Exit configures an exit; nil: the relay is no exit.
 	Exit *exit.Config

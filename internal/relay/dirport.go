@@ -19,20 +19,19 @@ func (l dirListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		tcp := conn.(*net.TCPConn)
-		from := netaddr.Of(tcp.RemoteAddr())
+		from := netaddr.Of(conn.RemoteAddr())
 		if l.r.draining.Load() || l.r.resting.Load() || !l.r.gate.enter(l.r.dos.near(from)) {
 			l.r.stats.ConnsRefused.Add(1)
-			tcp.Close()
+			conn.Close()
 			continue
 		}
 		if !l.r.dos.connect(from) {
 			l.r.stats.ConnsRefused.Add(1)
 			l.r.gate.leave()
-			tcp.Close()
+			conn.Close()
 			continue
 		}
-		c := &gatedConn{TCPConn: tcp, ticket: ticket{gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}}
+		c := &gatedConn{Conn: conn, ticket: ticket{gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}}
 		return l.r.limits.limit(&dirConn{c, &l.r.stats}), nil
 	}
 }

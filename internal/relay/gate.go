@@ -2,14 +2,15 @@ package relay
 
 import (
 	"container/list"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
-	"github.com/chivenet/chive/internal/transport"
 )
 
 // gate keeps file descriptors in reserve, for files and for the log, and bounds
@@ -171,13 +172,6 @@ func (g *gate) dropLocked(w *waiter) {
 	delete(g.place, w.conn)
 }
 
-// guest is a connection that the gate has admitted.
-type guest interface {
-	net.Conn
-	forgive()
-	entered() net.Conn // by which the gate knows it
-}
-
 // ticket is a connection's place in the counts.
 type ticket struct {
 	gate   *gate
@@ -201,37 +195,38 @@ func (t *ticket) leave() {
 	})
 }
 
-// gatedConn is a link's connection, which leaves the gate when it is closed.
+// gatedConn is a link's connection, which leaves the gate when it is closed. The gate knows it by Conn, which may
+// be of any type that can be compared.
 type gatedConn struct {
-	*net.TCPConn
+	net.Conn
 	ticket
-	from net.Addr // the client behind it; nil: the address of the socket
+	from net.Addr // the client behind it; nil: the address of the connection
 }
-
-func (c *gatedConn) entered() net.Conn { return c.TCPConn }
 
 // RemoteAddr returns the address of the client behind the connection.
 func (c *gatedConn) RemoteAddr() net.Addr {
 	if c.from != nil {
 		return c.from
 	}
-	return c.TCPConn.RemoteAddr()
+	return c.Conn.RemoteAddr()
 }
+
+// SyscallConn implements syscall.Conn: a channel writes to a socket of the kernel's directly. It is an error where
+// there is none, and then the channel uses Read and Write alone.
+func (c *gatedConn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
 func (c *gatedConn) Close() error {
 	c.leave()
-	return c.TCPConn.Close()
-}
-
-// gatedTransportConn is a gatedConn for a connection of a transport in this process, which may have no socket.
-type gatedTransportConn struct {
-	*transport.Conn
-	ticket
-}
-
-func (c *gatedTransportConn) entered() net.Conn { return c.Conn }
-
-func (c *gatedTransportConn) Close() error {
-	c.leave()
 	return c.Conn.Close()
 }
+
+// socketOf returns the kernel's socket of a connection. Connections of a transport in this process, or of an
+// emulated network, have none.
+func socketOf(conn net.Conn) (syscall.RawConn, error) {
+	if sc, ok := conn.(syscall.Conn); ok {
+		return sc.SyscallConn()
+	}
+	return nil, errNoSocket
+}
+
+var errNoSocket = fault.Also(fault.New(fault.Local, "this connection has no socket"), errors.ErrUnsupported)

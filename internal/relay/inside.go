@@ -179,7 +179,7 @@ func (r *Relay) welcomeInside(ctx context.Context, conn *transport.Conn) {
 		conn.Close()
 		return
 	}
-	c := &gatedTransportConn{Conn: conn, ticket: ticket{gate: r.gate}}
+	c := &gatedConn{Conn: conn, ticket: ticket{gate: r.gate}}
 	if from.IsValid() {
 		if !r.dos.connect(from) {
 			r.stats.ConnsRefused.Add(1)

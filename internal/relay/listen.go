@@ -36,11 +36,10 @@ func tcpFor(a netip.AddrPort, all []netip.AddrPort) string {
 
 // acceptLoop accepts connections on one listener until it is closed, or ctx ends,
 // and handles each one in its own goroutine.
-func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(context.Context, *net.TCPConn)) {
+func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(context.Context, net.Conn)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	err := listen.Serve(ctx, ln, r.log, "ORPort", func(raw net.Conn) {
-		conn := raw.(*net.TCPConn)
+	err := listen.Serve(ctx, ln, r.log, "ORPort", func(conn net.Conn) {
 		wg.Go(panics.Contain(r.log, func(error) { conn.Close() }, func() { welcome(ctx, conn) }))
 	})
 	if err != nil && !fault.Is(err, fault.Closed) {
@@ -68,22 +67,22 @@ func (r *Relay) admit(conn net.Conn) bool {
 }
 
 // welcome does the link handshake of an incoming connection.
-func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
+func (r *Relay) welcome(ctx context.Context, conn net.Conn) {
 	if !r.admit(conn) {
 		conn.Close()
 		return
 	}
 	tuneLink(conn)
 	from := netaddr.Of(conn.RemoteAddr())
-	r.shake(ctx, &gatedConn{TCPConn: conn, ticket: ticket{gate: r.gate, closed: func() { r.dos.disconnect(from) }}})
+	r.shake(ctx, &gatedConn{Conn: conn, ticket: ticket{gate: r.gate, closed: func() { r.dos.disconnect(from) }}})
 }
 
 // shake does the link handshake of a connection that the gate has admitted.
-func (r *Relay) shake(ctx context.Context, c guest) {
+func (r *Relay) shake(ctx context.Context, c *gatedConn) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	ch, err := r.channels.Accept(ctx, r.limits.limit(c))
-	r.gate.leaveHandshake(c.entered())
+	r.gate.leaveHandshake(c.Conn)
 	if err != nil {
 		c.Close()
 		r.stats.HandshakesFailed.Add(1)

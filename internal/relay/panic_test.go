@@ -40,7 +40,7 @@ func TestPanicEndsAConnection(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.acceptLoop(t.Context(), ln, func(_ context.Context, c *net.TCPConn) {
+		r.acceptLoop(t.Context(), ln, func(_ context.Context, c net.Conn) {
 			if n.Add(1) <= 2 {
 				panic("a mistake")
 			}

@@ -35,10 +35,10 @@ func (p *portSet) close() {
 }
 
 // openPorts opens the ports at these addresses.
-func openPorts(or []netip.AddrPort, dir netip.AddrPort) (*portSet, error) {
+func (c *Config) openPorts(or []netip.AddrPort, dir netip.AddrPort) (*portSet, error) {
 	p := new(portSet)
 	for _, a := range or {
-		ln, err := inherit.Listen(new(net.ListenConfig), tcpFor(a, or), a.String())
+		ln, err := c.openPort(tcpFor(a, or), a)
 		if err != nil {
 			p.close()
 			return nil, options.In("ORPort", listen.Failed(a.String(), err))
@@ -47,12 +47,19 @@ func openPorts(or []netip.AddrPort, dir netip.AddrPort) (*portSet, error) {
 	}
 	if dir.IsValid() {
 		var err error
-		if p.dir, err = inherit.Listen(new(net.ListenConfig), "tcp", dir.String()); err != nil {
+		if p.dir, err = c.openPort("tcp", dir); err != nil {
 			p.close()
 			return nil, options.In("DirPort", listen.Failed(dir.String(), err))
 		}
 	}
 	return p, nil
+}
+
+func (c *Config) openPort(network string, at netip.AddrPort) (net.Listener, error) {
+	if c.OpenPort != nil {
+		return c.OpenPort(at)
+	}
+	return inherit.Listen(new(net.ListenConfig), network, at.String())
 }
 
 // reopenPorts opens the ports that New opened, with the same numbers.
@@ -65,7 +72,7 @@ func (r *Relay) reopenPorts() (*portSet, error) {
 	if r.dirPort != nil {
 		dir = netip.AddrPortFrom(r.cfg.DirListen.Addr(), r.cfg.DirPort)
 	}
-	return openPorts(or, dir)
+	return r.cfg.openPorts(or, dir)
 }
 
 // servedPorts are ports on which the relay serves.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -203,6 +204,15 @@ func (p *publisher) uploadAll(ctx context.Context, to []netdir.Authority, doc []
 	return rest
 }
 
+// dial connects to an authority's DirPort.
+func (p *publisher) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	if dial := p.r.cfg.Dial; dial != nil {
+		return dial(ctx, to)
+	}
+	d := net.Dialer{LocalAddr: outbound.Local(p.r.cfg.Outbound.OR, to.Addr()), Control: outbound.Late}
+	return d.DialContext(ctx, "tcp", to.String())
+}
+
 // upload posts the document through a directory stream of one hop or, if that
 // fails, to the DirPort.
 func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) (status int, reason string, err error) {
@@ -218,8 +228,7 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	}
 	if err != nil && a.DirPort.IsValid() {
 		to = a.DirPort
-		d := net.Dialer{LocalAddr: outbound.Local(p.r.cfg.Outbound.OR, to.Addr()), Control: outbound.Late}
-		conn, err = d.DialContext(ctx, "tcp", to.String())
+		conn, err = p.dial(ctx, to)
 	}
 	if err != nil {
 		return 0, "", err

@@ -117,7 +117,7 @@ func New(cfg Config) (*Relay, error) {
 }
 
 func (r *Relay) listen() error {
-	p, err := openPorts(r.cfg.Listen, r.cfg.DirListen)
+	p, err := r.cfg.openPorts(r.cfg.Listen, r.cfg.DirListen)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,7 @@ func (r *Relay) Addrs() []netip.AddrPort {
 	}
 	out := make([]netip.AddrPort, len(r.listeners))
 	for i, ln := range r.listeners {
-		a := ln.Addr().(*net.TCPAddr).AddrPort()
-		out[i] = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+		out[i] = netaddr.OfPort(ln.Addr())
 	}
 	return out
 }
@@ -286,7 +285,7 @@ func (r *Relay) lookup(id ident.RSAID) (linkspec.Target, bool) {
 	return listed.Target(), true
 }
 
-// dial opens the TCP connection of a link to another relay. If the relay has an
+// dial opens the connection of a link to another relay. If the relay has an
 // address of the same family, the connection comes from it, so that the peer
 // finds the link canonical.
 func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -299,8 +298,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	if !known {
 		closed = r.gate.leaveStranger
 	}
-	d := net.Dialer{LocalAddr: r.sourceFor(addr.Addr()), Control: outbound.Late}
-	conn, err := d.DialContext(ctx, "tcp", addr.String())
+	conn, err := r.dialLink(ctx, addr)
 	r.gate.leaveDial(addr, known)
 	if err != nil {
 		r.gate.leave()
@@ -309,8 +307,16 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 		}
 		return nil, err
 	}
-	tuneLink(conn.(*net.TCPConn))
-	return r.limits.limit(&gatedConn{TCPConn: conn.(*net.TCPConn), ticket: ticket{gate: r.gate, closed: closed}}), nil
+	tuneLink(conn)
+	return r.limits.limit(&gatedConn{Conn: conn, ticket: ticket{gate: r.gate, closed: closed}}), nil
+}
+
+func (r *Relay) dialLink(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if r.cfg.Dial != nil {
+		return r.cfg.Dial(ctx, addr)
+	}
+	d := net.Dialer{LocalAddr: r.sourceFor(addr.Addr()), Control: outbound.Late}
+	return d.DialContext(ctx, "tcp", addr.String())
 }
 
 // sourceFor returns the source address of a connection to a peer: the one that the operator wants,

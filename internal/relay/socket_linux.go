@@ -12,10 +12,10 @@ import (
 // interactive circuit would wait behind them. Two records keep the wire busy.
 const notSentLowat = 2 * 16384
 
-// tuneLink sets the options of a link's socket. Errors do not matter: without
-// these options a link works, but slower.
-func tuneLink(conn *net.TCPConn) {
-	raw, err := conn.SyscallConn()
+// tuneLink sets the options of a link's socket, if it has one. Errors do not matter:
+// without these options a link works, but slower.
+func tuneLink(conn net.Conn) {
+	raw, err := socketOf(conn)
 	if err != nil {
 		return
 	}

@@ -4,7 +4,7 @@ package relay
 
 import "net"
 
-func tuneLink(*net.TCPConn) {}
+func tuneLink(net.Conn) {}
 
 // fdLimit returns a cautious guess, because the limit is not known on this
 // system.

@@ -195,7 +195,7 @@ func (t *transports) close() {
 
 // welcome does the handshake of the Extended ORPort, which tells the client's
 // address and transport, and then continues like the ORPort.
-func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
+func (t *transports) welcome(ctx context.Context, conn net.Conn) {
 	r := t.r
 	if r.draining.Load() || r.resting.Load() || !r.gate.enterHandshake(conn, netip.Addr{}, false) {
 		r.stats.ConnsRefused.Add(1)
@@ -219,7 +219,7 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	conn.SetDeadline(time.Time{})
 	from := peer.User.Addr()
-	c := &gatedConn{TCPConn: conn, ticket: ticket{gate: r.gate}, from: transport.Unknown}
+	c := &gatedConn{Conn: conn, ticket: ticket{gate: r.gate}, from: transport.Unknown}
 	if from.IsValid() {
 		if !r.dos.connect(from) {
 			r.stats.ConnsRefused.Add(1)
@@ -235,7 +235,7 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 
 // accept does the handshake of the Extended ORPort. A panic in it becomes an
 // error.
-func (t *transports) accept(conn *net.TCPConn) (peer pt.ExtPeer, err error) {
+func (t *transports) accept(conn net.Conn) (peer pt.ExtPeer, err error) {
 	defer panics.Recover(t.r.log, func(e error) { err = e })
 	return pt.AcceptExt(conn, rand.Reader, t.cookie)
 }
