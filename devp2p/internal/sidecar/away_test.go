@@ -28,19 +28,14 @@ func TestOpenedWhileAway(t *testing.T) {
 	}
 	defer tr.Close()
 	s := &Sidecar{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
-	var r enr.Record
-	key := nodetest.Key(t)
-	r.Set(ln.Onion())
-	r.Set(enr.TCP(1))
-	r.Set(enode.Secp256k1(key.PublicKey))
-	dest := enode.SignNull(&r, enode.PubkeyToIDV4(&key.PublicKey))
+	dest := nodeOf(t, ln.Onion())
 	if err := s.known.add(dest, "test", false); err != nil {
 		t.Fatal(err)
 	}
 	for name, a := range map[string]admin{"away": nil, "hung": &hungNode{}} {
 		st := &state{admin: a, forwards: map[enode.ID]*opened{}, opening: 1}
 		c := s.known.take(1, nil, time.Now())[0]
-		f, err := openForward(t.Context(), tr, dest)
+		f, err := openForward(t.Context(), tr, dest, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,4 +51,15 @@ func TestOpenedWhileAway(t *testing.T) {
 		}
 		s.known.done(c, true, time.Now())
 	}
+}
+
+// nodeOf makes a node at an onion.
+func nodeOf(t *testing.T, onion devp2p.Onion3) *enode.Node {
+	t.Helper()
+	var r enr.Record
+	key := nodetest.Key(t)
+	r.Set(onion)
+	r.Set(enr.TCP(1))
+	r.Set(enode.Secp256k1(key.PublicKey))
+	return enode.SignNull(&r, enode.PubkeyToIDV4(&key.PublicKey))
 }

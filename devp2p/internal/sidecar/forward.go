@@ -3,8 +3,10 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
@@ -16,6 +18,8 @@ import (
 const (
 	takeWithin = 10 * time.Second // how long a connection made ahead waits for the node
 	maxAtOnce  = 2                // connections through one forward: one lives, one may be ending
+	endsItself = time.Second      // for the node to end a connection whose other end said goodbye
+	heldFor    = 15 * time.Second // how long the node's connection stays without the onion's
 )
 
 // A forward is a port of loopback that leads to one onion.
@@ -25,6 +29,7 @@ const (
 type forward struct {
 	dest   *enode.Node // with its onion
 	dialer *devp2p.Transport
+	onLost func() // is called when lost becomes true
 	ln     net.Listener
 	ctx    context.Context // of the connections
 	cancel context.CancelFunc
@@ -33,10 +38,15 @@ type forward struct {
 	mu     sync.Mutex
 	first  net.Conn // guarded by mu: made ahead
 	active int      // guarded by mu
+
+	// lost says that the onion's end of the node's connection is gone without a goodbye. The
+	// node has its own end still, for heldFor.
+	lost atomic.Bool
 }
 
-// openForward connects to the onion, and then opens the port.
-func openForward(ctx context.Context, t *devp2p.Transport, dest *enode.Node) (*forward, error) {
+// openForward connects to the onion, and then opens the port. onLost is called when the onion
+// is lost.
+func openForward(ctx context.Context, t *devp2p.Transport, dest *enode.Node, onLost func()) (*forward, error) {
 	first, err := t.Dial(ctx, dest)
 	if err != nil {
 		return nil, err
@@ -46,7 +56,7 @@ func openForward(ctx context.Context, t *devp2p.Transport, dest *enode.Node) (*f
 		first.Close()
 		return nil, err
 	}
-	f := &forward{dest: dest, dialer: t, ln: ln, first: first}
+	f := &forward{dest: dest, dialer: t, onLost: onLost, ln: ln, first: first}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.wg.Go(f.serve)
 	f.wg.Go(func() {
@@ -131,5 +141,38 @@ func (f *forward) join(c net.Conn) {
 		onion.Close()
 	})
 	defer stop()
-	splice(c, onion)
+	f.splice(c, onion)
+}
+
+// splice copies between the node's connection and the onion's until both have ended, and
+// closes both.
+//
+// A node that loses a connection dials the port again at once, and if that fails, not again
+// for 35 seconds. So when the onion goes without a goodbye, because a program or a circuit
+// ended, the node keeps its end until it was told to forget the port. When the onion is there
+// again, the node gets a new port, and dials that at once.
+func (f *forward) splice(c, onion net.Conn) {
+	ended := make(chan struct{}) // the node's end
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(movingWriter{onion}, c) // who reads the onion learns of it by the close
+		onion.Close()
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	_, _ = io.Copy(movingWriter{c}, onion) // what follows asks which end is left
+	onion.Close()
+	select {
+	case <-ended:
+	case <-f.ctx.Done():
+	case <-time.After(endsItself):
+		f.lost.Store(true)
+		f.onLost()
+		select {
+		case <-ended:
+		case <-f.ctx.Done():
+		case <-time.After(heldFor):
+		}
+	}
+	c.Close()
+	<-ended
 }

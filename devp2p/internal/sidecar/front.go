@@ -37,6 +37,7 @@ type front struct {
 	node       func() string     // where the node listens: "127.0.0.1:PORT"; empty: it is away
 	maxConns   int               // to the node
 	perCircuit int               // of these, over one circuit
+	onEnd      func()            // is called when a connection to the node ended
 	log        *slog.Logger
 
 	mu       sync.Mutex
@@ -241,6 +242,7 @@ func (f *front) serve(c net.Conn, ahead []byte) error {
 		return err
 	}
 	splice(c, node)
+	f.onEnd()
 	return nil
 }
 

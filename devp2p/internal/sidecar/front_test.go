@@ -23,7 +23,7 @@ func TestFront(t *testing.T) {
 	}
 	defer node.Close()
 	nw := &fakeNet{}
-	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 2, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
+	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 2, perCircuit: 1, onEnd: func() {}, log: slog.New(slog.DiscardHandler)}
 	ln, err := f.ListenOnion(t.Context(), "", 30303)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestFront(t *testing.T) {
 
 // TestPerCircuit counts connections of one circuit.
 func TestPerCircuit(t *testing.T) {
-	f := &front{maxConns: 10, perCircuit: 2}
+	f := &front{maxConns: 10, perCircuit: 2, onEnd: func() {}}
 	c := func() net.Conn { a, _ := net.Pipe(); return a }
 	first := c()
 	for _, ok := range []error{f.enter(first, "1"), f.enter(c(), "1"), f.enter(c(), "2")} {
@@ -114,7 +114,7 @@ func (c onCircuit) Circuit() string { return c.name }
 // TestUnsorted: one circuit cannot take all places of connections without a first message,
 // and after the end no connection goes to the node.
 func TestUnsorted(t *testing.T) {
-	f := &front{maxConns: 10, perCircuit: 2, node: func() string { return "" }}
+	f := &front{maxConns: 10, perCircuit: 2, onEnd: func() {}, node: func() string { return "" }}
 	conn := func(name string) net.Conn {
 		a, _ := net.Pipe()
 		return onCircuit{a, name}
@@ -160,7 +160,7 @@ func TestFlood(t *testing.T) {
 	}
 	defer node.Close()
 	nw := &fakeNet{}
-	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 10, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
+	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 10, perCircuit: 1, onEnd: func() {}, log: slog.New(slog.DiscardHandler)}
 	ln, err := f.ListenOnion(t.Context(), "", 30303)
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,13 @@ const (
 	retryMax      = 30 * time.Minute
 )
 
+// The retries of a node that was connected a moment ago. Most of these come back soon: their
+// sidecar began anew, or a circuit ended.
+const (
+	retryLost = 2 * time.Second
+	lostFor   = 2 * time.Minute // after that it is away, like others
+)
+
 // claim says that a node answers at an onion. Anybody can say so; the handshake shows it.
 type claim struct {
 	id    enode.ID
@@ -40,7 +47,8 @@ type candidate struct {
 	static   bool
 	failures int // since it last worked
 	next     time.Time
-	used     bool // a forward leads to it
+	recent   time.Time // when the node last had a connection to it
+	used     bool      // a forward leads to it
 }
 
 // candidates are the nodes that the sidecar knows and the node may connect to.
@@ -154,6 +162,37 @@ func (cs *candidates) take(n int, skip map[enode.ID]bool, now time.Time) []*cand
 	return out
 }
 
+// connected notes which nodes have a connection now. Of the onions that are said to lead to one
+// node, it is the one that is in use, or any of them if the node came by itself.
+func (cs *candidates) connected(ids map[enode.ID]bool, now time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	used := map[enode.ID]bool{}
+	for _, c := range cs.byID {
+		if c.used {
+			used[c.id] = true
+		}
+	}
+	for _, c := range cs.byID {
+		if ids[c.id] && (c.used || !used[c.id]) {
+			c.recent = now
+		}
+	}
+}
+
+// lost reports whether a node that is not connected, and that nobody connects to now, was
+// connected a moment ago.
+func (cs *candidates) lost(connected map[enode.ID]bool, now time.Time) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.byID {
+		if !c.used && !connected[c.id] && now.Sub(c.recent) < lostFor {
+			return true
+		}
+	}
+	return false
+}
+
 // record returns a candidate's latest record.
 func (cs *candidates) record(c *candidate) *enode.Node {
 	cs.mu.Lock()
@@ -167,7 +206,11 @@ func (cs *candidates) done(c *candidate, worked bool, now time.Time) {
 	defer cs.mu.Unlock()
 	c.used = false
 	if worked {
-		c.failures, c.next = 0, now
+		c.failures, c.next = 0, time.Time{}
+		return
+	}
+	if now.Sub(c.recent) < lostFor {
+		c.next = now.Add(retryLost)
 		return
 	}
 	c.next = now.Add(min(retryMin<<min(c.failures, 10), retryMax))

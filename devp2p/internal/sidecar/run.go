@@ -18,16 +18,41 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	defer st.end(s)
 	next := time.NewTimer(0)
 	defer next.Stop()
+	soon := false // next is set to stepSoon
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case o := <-st.opened:
 			s.take(ctx, st, o)
+		case <-s.poked:
+			if !soon {
+				soon = true
+				next.Reset(min(s.cfg.Every, stepSoon))
+			}
 		case <-next.C:
+			soon = false
+			st.healing = false
 			s.step(ctx, st)
-			next.Reset(s.cfg.Every)
+			if st.healing {
+				next.Reset(min(s.cfg.Every, retryLost))
+			} else {
+				next.Reset(s.cfg.Every)
+			}
 		}
+	}
+}
+
+// stepSoon is when Run looks at the node after a connection ended. Until then the node knows
+// of it. Others can end connections as often as they like, so it is also the shortest time
+// between two looks.
+const stepSoon = 500 * time.Millisecond
+
+// poke makes Run look at the node soon.
+func (s *Sidecar) poke() {
+	select {
+	case s.poked <- struct{}{}:
+	default:
 	}
 }
 
@@ -39,6 +64,7 @@ type state struct {
 	retry    time.Time     // when a session may be started again
 	wait     time.Duration // between starts that fail
 	forwards map[enode.ID]*opened
+	healing  bool         // a node that was connected a moment ago is missing
 	opening  int          // connections to onions under way
 	opened   chan *opened // what came of them
 }

@@ -34,7 +34,7 @@ func (ss *session) ended() bool {
 // start opens the onion for a node.
 func (s *Sidecar) start(f face) (*session, error) {
 	ss := &session{done: make(chan struct{})}
-	ss.front = &front{Onions: s.cfg.Onions, key: s.key, node: s.node, maxConns: s.cfg.MaxInbound, perCircuit: 4, log: s.cfg.Log}
+	ss.front = &front{Onions: s.cfg.Onions, key: s.key, node: s.node, maxConns: s.cfg.MaxInbound, perCircuit: 4, onEnd: s.poke, log: s.cfg.Log}
 	var err error
 	if ss.transport, err = devp2p.New(devp2p.Config{Policy: devp2p.OnlyOnion, Onions: ss.front, IsolatePeers: s.cfg.IsolatePeers, Log: s.cfg.Log}); err != nil {
 		return nil, err

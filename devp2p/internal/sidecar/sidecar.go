@@ -60,6 +60,7 @@ type Sidecar struct {
 	cfg   Config
 	key   *ecdsa.PrivateKey
 	known candidates
+	poked chan struct{} // of poke
 
 	mu     sync.Mutex
 	target string // guarded by mu: where the node listens; empty: it is away
@@ -98,7 +99,7 @@ func New(cfg Config) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{cfg: cfg, key: key}, nil
+	return &Sidecar{cfg: cfg, key: key, poked: make(chan struct{}, 1)}, nil
 }
 
 // loadKey reads the sidecar's identity, or makes it.

@@ -216,7 +216,7 @@ func TestForwardFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := openForward(t.Context(), tr, dest)
+	f, err := openForward(t.Context(), tr, dest, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestForwardFails(t *testing.T) {
 	if _, err := net.Dial("tcp", f.ln.Addr().String()); err == nil {
 		t.Error("the port is open after the end")
 	}
-	if _, err := openForward(t.Context(), tr, dest); err == nil {
+	if _, err := openForward(t.Context(), tr, dest, func() {}); err == nil {
 		t.Error("a forward to an onion that is away")
 	}
 }

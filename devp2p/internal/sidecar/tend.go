@@ -30,8 +30,12 @@ func (s *Sidecar) tend(ctx context.Context, st *state, v view) {
 			connected[id] = true
 		}
 	}
+	s.known.connected(connected, now)
 	for id, o := range st.forwards {
 		switch {
+		case o.lost.Load():
+			s.closeForward(st, o, o.seen)
+			delete(connected, id) // the node has just ended its end
 		case connected[id]:
 			o.alive, o.seen = now, true
 		case now.Sub(o.alive) > giveUp:
@@ -44,13 +48,14 @@ func (s *Sidecar) tend(ctx context.Context, st *state, v view) {
 		st.opening++
 		t := st.session.transport
 		go func() {
-			f, err := openForward(context.Background(), t, s.known.record(c)) // the transport's end ends it
+			f, err := openForward(context.Background(), t, s.known.record(c), s.poke) // the transport's end ends it
 			if err != nil {
 				s.cfg.Log.Debug("sidecar: an onion does not answer", "err", err)
 			}
 			st.opened <- &opened{forward: f, c: c}
 		}()
 	}
+	st.healing = s.known.lost(connected, now)
 }
 
 // take notes a forward that was opened, or failed, and tells the node.
