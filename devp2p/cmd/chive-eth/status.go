@@ -154,7 +154,7 @@ func (s *relayStatus) print(w io.Writer) error {
 	} else {
 		fmt.Fprintf(&b, "newest      no peer has told a block yet\n")
 	}
-	fmt.Fprintf(&b, "pool        %d transactions, %d bytes; %d came in, %d were refused\n", s.Node.Pool.Count, s.Node.Pool.Bytes, s.Node.Accepted, s.Node.Refused)
+	fmt.Fprintf(&b, "pool        %d transactions, %d bytes; %d came in, %d were refused, %d were mined\n", s.Node.Pool.Count, s.Node.Pool.Bytes, s.Node.Accepted, s.Node.Refused, s.Node.Pool.Mined)
 	for _, c := range slices.Sorted(maps.Keys(s.Node.Passed)) {
 		if s.Node.Passed[c]+s.Node.Empty[c] > 0 {
 			fmt.Fprintf(&b, "%-12s%d requests answered, %d without an answer\n", c, s.Node.Passed[c], s.Node.Empty[c])

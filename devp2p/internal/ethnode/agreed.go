@@ -47,6 +47,21 @@ func (a *agreement) base() uint64 {
 	return a.headers[len(a.headers)-1].Number.Uint64()
 }
 
+// newest returns the newest header that is known: the one that peers told, or a later one on
+// which they agreed. nil: none.
+func (n *Node) newest() *types.Header {
+	var best *types.Header
+	if h := n.head.Load(); h != nil {
+		best = h.header
+	}
+	n.agreed.mu.Lock()
+	defer n.agreed.mu.Unlock()
+	if a := n.agreed.headers; a != nil && (best == nil || a[0].Number.Cmp(best.Number) > 0) {
+		best = a[0]
+	}
+	return best
+}
+
 // What Agreed fails with.
 var (
 	errNoHead = errors.New("no peer has told of a block yet")

@@ -12,6 +12,7 @@
 //   - agreed.go: the newest headers that most of some peers have, asked for when they are needed;
 //   - peer.go and messages.go: a peer, the loop that reads it, and the table of messages;
 //   - gossip.go and fetch.go: transactions to and from peers (their pool: package pool);
+//   - mined.go: transactions that leave the pool because they are in a block;
 //   - forward.go, answer.go and verify.go: requests that are passed on;
 //   - choose.go: which peer is asked, by what was measured;
 //   - oneshot.go: a connection for one transaction (its queue: package broadcast).

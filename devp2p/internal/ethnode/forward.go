@@ -129,7 +129,18 @@ func (n *Node) forward(from *peer, q *query) *answer {
 	if a := n.genesisAnswer(q); a != nil {
 		return a
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), forwardTime)
+	if a := n.get(context.Background(), from, q); a != nil {
+		n.counts.forwarded(q.class)
+		return a
+	}
+	n.counts.unanswered(q.class)
+	return empty
+}
+
+// get asks some peers for an answer that is not empty, and checks it. nil: no peer has one.
+// The caller releases it.
+func (n *Node) get(ctx context.Context, from *peer, q *query) *answer {
+	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
 	tried := map[*peer]bool{from: true}
 	for range maxTries {
@@ -155,12 +166,10 @@ func (n *Node) forward(from *peer, q *query) *answer {
 			n.config.Score(p.id, Useless)
 			continue
 		}
-		n.counts.forwarded(q.class)
 		n.config.Score(p.id, Useful)
 		return a
 	}
-	n.counts.unanswered(q.class)
-	return empty
+	return nil
 }
 
 // genesisAnswer answers the one request that the node knows itself: for the first block's

@@ -121,11 +121,12 @@ func New(c Config) *Node {
 	return n
 }
 
-// Run does the node's own work until ctx ends: it follows the newest block, and drops old
-// transactions.
+// Run does the node's own work until ctx ends: it follows the newest block, and drops
+// transactions that are old or were mined.
 func (n *Node) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { n.watchHead(ctx) })
+	wg.Go(func() { n.watchMined(ctx) })
 	wg.Go(func() {
 		t := time.NewTicker(time.Minute)
 		defer t.Stop()

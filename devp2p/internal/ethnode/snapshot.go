@@ -64,8 +64,8 @@ func (n *Node) Status() Status {
 	if c := n.chain.Load(); c != nil {
 		s.Network, s.Genesis, s.Learnt = c.Network, c.Genesis, c.learnt()
 	}
-	if h := n.head.Load(); h != nil {
-		s.Head = &Head{h.header.Number.Uint64(), h.hash, time.Unix(int64(h.header.Time), 0).UTC()}
+	if h := n.newest(); h != nil {
+		s.Head = &Head{h.Number.Uint64(), h.Hash(), time.Unix(int64(h.Time), 0).UTC()}
 	}
 	n.counts.mu.Lock()
 	s.Faults, s.Messages = maps.Clone(n.counts.faults), maps.Clone(n.counts.messages)
@@ -110,6 +110,7 @@ func (n *Node) Register(m *program.Metrics) {
 	m.Gauge("chive_eth_peers", "Peers that speak the eth protocol.", func() int64 { return int64(n.PeerCount()) })
 	m.Gauge("chive_eth_pool_transactions", "Transactions in the pool.", func() int64 { return int64(n.pool.Stats().Count) })
 	m.Gauge("chive_eth_pool_bytes", "Bytes of transactions in the pool.", func() int64 { return int64(n.pool.Stats().Bytes) })
+	m.Counter("chive_eth_transactions_mined_total", "Transactions that left the pool because they were in a block.", func() uint64 { return n.pool.Stats().Mined })
 	m.Counter("chive_eth_transactions_accepted_total", "Transactions that came into the pool.", n.counts.accepted.Load)
 	m.Counter("chive_eth_transactions_refused_total", "Transactions that failed their checks or had no room.", n.counts.refused.Load)
 	m.Counter("chive_eth_messages_dropped_total", "Messages that were dropped because of a rate or a bound.", n.counts.dropped.Load)
@@ -137,11 +138,11 @@ func (n *Node) Chain() *Chain { return n.chain.Load() }
 
 // HeadNumber returns the number of the newest block, if one is known.
 func (n *Node) HeadNumber() (uint64, bool) {
-	h := n.head.Load()
+	h := n.newest()
 	if h == nil {
 		return 0, false
 	}
-	return h.header.Number.Uint64(), true
+	return h.Number.Uint64(), true
 }
 
 // PeerCount returns the number of peers.

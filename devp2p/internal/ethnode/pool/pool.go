@@ -66,6 +66,7 @@ type Pool struct {
 	sources map[string]*source
 	bytes   int
 	evicted uint64
+	mined   uint64
 }
 
 // New returns an empty pool.
@@ -156,6 +157,18 @@ func (p *Pool) Expire(now time.Time) {
 	}
 }
 
+// Remove drops transactions that were mined. Others may bring them back.
+func (p *Pool) Remove(mined []common.Hash) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range mined {
+		if t := p.txs[h]; t != nil {
+			p.drop(t)
+			p.mined++
+		}
+	}
+}
+
 // Some returns up to most transactions, in no order: a new peer is told of them.
 func (p *Pool) Some(most int) []*Tx {
 	p.mu.Lock()
@@ -175,11 +188,12 @@ type Stats struct {
 	Count   int    `json:"count"`
 	Bytes   int    `json:"bytes"`
 	Evicted uint64 `json:"evicted"` // dropped because the pool was full
+	Mined   uint64 `json:"mined"`   // dropped because they were in a block
 }
 
 // Stats returns what the pool holds.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Count: len(p.txs), Bytes: p.bytes, Evicted: p.evicted}
+	return Stats{Count: len(p.txs), Bytes: p.bytes, Evicted: p.evicted, Mined: p.mined}
 }
