@@ -27,6 +27,10 @@ Peers are reached by a policy (--policy):
   adaptive       by what was measured to be faster
   clearnet       by addresses only, for comparison
 
+With the policies between only-onion and clearnet, --classes says which messages go by which
+of the peers. Bulk by addresses, while transactions and their hashes go by onions only:
+--policy prefer-onion --classes gossip=onion,bulk=clearnet
+
 Wallets on this machine can send transactions with --rpc. The node gives each one to onion
 peers on a connection that is used for nothing else, until it is seen back from others. If
 there is no onion peer, it is held; it never leaves by an address, whatever the policy.
@@ -71,6 +75,7 @@ type relaySettings struct {
 	minTip    uint64
 	noBlobs   bool
 	poolBytes int
+	classes   string
 	verbose   bool
 }
 
@@ -108,6 +113,8 @@ func relayCommand() *cobra.Command {
 	f.Uint64Var(&s.minTip, "min-tip", 0, "relay transactions with at least this `TIP`, in wei for a unit of gas")
 	f.BoolVar(&s.noBlobs, "no-blobs", false, "relay no transactions with blobs, which are large")
 	f.IntVar(&s.poolBytes, "pool-bytes", 32<<20, "the memory for transactions of others, in `BYTES`")
+	f.StringVar(&s.classes, "classes", "", "`RULES` that say which class of messages goes by which peers, such as gossip=onion,bulk=clearnet: CLASS=any, onion or clearnet; a class is "+
+		strings.Join(ethnode.Classes, ", ")+", or several: "+strings.Join(ethnode.Groups(), ", ")+" (default all=any)")
 	f.BoolVar(&s.verbose, "verbose", false, "log more")
 	return cmd
 }

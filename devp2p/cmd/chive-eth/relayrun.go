@@ -72,6 +72,10 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if err != nil {
 		return err
 	}
+	rules, err := ethnode.ParseRules(s.classes, policy)
+	if err != nil {
+		return fmt.Errorf("--classes: %w", err)
+	}
 	chain, err := s.chain()
 	if err != nil {
 		return err
@@ -110,7 +114,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		return err
 	}
 	r.node = ethnode.New(ethnode.Config{
-		Chain: chain, Policy: policy, Pool: pool.Limits{Bytes: s.poolBytes}, MinTip: s.tip(), NoBlobs: s.noBlobs, Log: log,
+		Chain: chain, Policy: policy, Pool: pool.Limits{Bytes: s.poolBytes}, MinTip: s.tip(), NoBlobs: s.noBlobs, Rules: rules, Log: log,
 		Score:   func(id enode.ID, e ethnode.Event) { r.manager.Score(id, events[e]) },
 		RouteOf: func(id enode.ID) (devp2p.Route, bool) { return r.manager.RouteOf(id) },
 		RTT:     transport.ObserveRTT,

@@ -18,6 +18,7 @@ func TestWrongNumbers(t *testing.T) {
 		"peers":         {func(s *relaySettings) { s.maxPeers = -1 }, "--maxpeers"},
 		"no peers":      {func(s *relaySettings) { s.maxPeers = 0 }, "--maxpeers"},
 		"no pool":       {func(s *relaySettings) { s.poolBytes = 0 }, "--pool-bytes"},
+		"classes":       {func(s *relaySettings) { s.classes = "gossip=onion" }, "--classes: gossip=onion: policy clearnet has no peers of that kind"},
 		"negative pool": {func(s *relaySettings) { s.poolBytes = -1 }, "--pool-bytes"},
 	} {
 		s := &relaySettings{dataDir: t.TempDir(), onionPort: 30303, maxPeers: 50, poolBytes: 1 << 20}

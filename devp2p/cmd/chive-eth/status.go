@@ -134,6 +134,19 @@ func readStatus(ctx context.Context, socket string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, maxStatus))
 }
 
+// printRules writes which class goes by which peers, if there is a rule.
+func (s *relayStatus) printRules(b *bytes.Buffer) {
+	if !slices.ContainsFunc(s.Node.Rules, func(r ethnode.ClassStatus) bool { return r.Way != ethnode.ByAny }) {
+		return
+	}
+	fmt.Fprintf(b, "\nclasses\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, r := range s.Node.Rules {
+		fmt.Fprintf(t, "  %s\t%s\t%d peers\t%d kept back\n", r.Class, r.Way, r.Peers, r.Barred)
+	}
+	t.Flush()
+}
+
 // print writes the status for people.
 func (s *relayStatus) print(w io.Writer) error {
 	var b bytes.Buffer
@@ -160,6 +173,7 @@ func (s *relayStatus) print(w io.Writer) error {
 			fmt.Fprintf(&b, "%-12s%d requests answered, %d without an answer\n", c, s.Node.Passed[c], s.Node.Empty[c])
 		}
 	}
+	s.printRules(&b)
 	if len(s.Private) > 0 {
 		fmt.Fprintf(&b, "\nown transactions\n")
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

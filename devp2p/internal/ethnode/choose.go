@@ -75,7 +75,8 @@ func (m *measured) cost(c *class) time.Duration {
 	return d
 }
 
-// choose returns the peer that a query is passed on to: one that can have the answer, and
+// choose returns the peer that a query is passed on to: one that can have the answer and that
+// the rules allow, and
 // by the policy an onion before an address, then the one that answers this class fastest.
 // A query of a relay goes to full nodes only, and one of a full node to relays only if
 // there is no full node: so no query runs in a circle.
@@ -85,7 +86,7 @@ func (n *Node) choose(q *query, from *peer, tried map[*peer]bool) *peer {
 	var bestRank rank
 	random := rand.IntN(explore) == 0
 	for _, p := range n.list() {
-		if tried[p] || p.version < q.class.since || p.relay && from.relay || p.busy() {
+		if tried[p] || p.version < q.class.since || p.relay && from.relay || p.busy() || !n.allows(q.class.rule(), p) {
 			continue
 		}
 		if numbered && !covers(p, q, number) {

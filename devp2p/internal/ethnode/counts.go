@@ -14,6 +14,7 @@ type counts struct {
 	messages map[string]uint64 // by name of the table
 	passed   [len(classes)]uint64
 	empty    [len(classes)]uint64
+	barred   map[string]uint64 // by class of Rules
 }
 
 func (c *counts) fault(e Event) {

@@ -14,6 +14,7 @@
 //   - gossip.go and fetch.go: transactions to and from peers (their pool: package pool);
 //   - mined.go: transactions that leave the pool because they are in a block;
 //   - forward.go, answer.go and verify.go: requests that are passed on;
+//   - rules.go: which class goes by which peers;
 //   - choose.go: which peer is asked, by what was measured;
 //   - oneshot.go: a connection for one transaction (its queue: package broadcast).
 //

@@ -57,6 +57,10 @@ func newFetcher(n *Node) *fetcher {
 
 // takeAnnouncement handles hashes of transactions that a peer has.
 func (n *Node) takeAnnouncement(p *peer, m p2p.Msg) error {
+	if !n.allows(announced, p) {
+		n.bar(announced)
+		return nil
+	}
 	if err := n.parsing.Acquire(context.Background(), int64(m.Size)); err != nil {
 		return err
 	}
@@ -74,6 +78,9 @@ func (n *Node) takeAnnouncement(p *peer, m p2p.Msg) error {
 			return p.flood(n, "announcements")
 		}
 		n.seen(p, h)
+		if !n.allows(transactions.rule(), p) { // another peer may send it
+			continue
+		}
 		if a.Types[i] > types.SetCodeTxType || a.Sizes[i] > pool.LargestSize || n.pool.Get(h) != nil || n.refused.Has(h) {
 			continue
 		}

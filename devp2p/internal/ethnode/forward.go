@@ -110,6 +110,10 @@ func (n *Node) takeRequest(p *peer, m p2p.Msg, c *class) error {
 	}
 	go func() {
 		defer p.finish()
+		if !n.allows(c.rule(), p) {
+			n.bar(c.rule())
+			q = &query{class: c} // the protocol has no other way to say no than an empty answer
+		}
 		a := n.forward(p, q)
 		defer a.release()
 		if err := p.send(c.answer, a.message(id, c, p.version)); err != nil {
@@ -203,6 +207,7 @@ func closed(c <-chan struct{}) bool {
 var (
 	errBusy    = errors.New("the peer has too many requests to answer")
 	errGone    = errors.New("the peer has left")
+	errBarred  = errors.New("the rules do not allow this class by this peer")
 	errTimeout = errors.New("the peer did not answer in time")
 )
 
@@ -214,6 +219,10 @@ type pending struct {
 
 // ask sends a request to a peer, and waits for its answer. The caller releases the answer.
 func (n *Node) ask(ctx context.Context, p *peer, q *query) (*answer, error) {
+	if !n.allows(q.class.rule(), p) {
+		n.bar(q.class.rule())
+		return nil, errBarred
+	}
 	if p.version < q.class.since {
 		return nil, fmt.Errorf("%s need eth/%d", q.class.name, q.class.since)
 	}

@@ -27,6 +27,10 @@ var errNoBlobs = errors.New("the node relays no blobs")
 
 // takeTransactions handles transactions that a peer sends without being asked.
 func (n *Node) takeTransactions(p *peer, m p2p.Msg) error {
+	if !n.allows(transactions.rule(), p) {
+		n.bar(transactions.rule())
+		return nil
+	}
 	return n.withItems(m, func(items []rlp.RawValue) error {
 		for _, raw := range items {
 			if !p.txs.Allow() {
@@ -182,11 +186,12 @@ func (n *Node) relay(t *pool.Tx) {
 		whole = 0
 	}
 	for _, p := range all {
-		if !p.known.Add(t.Hash) {
+		full := whole > 0 && n.allows(transactions.rule(), p)
+		if !full && !n.mayLater(announced, p) || !p.known.Add(t.Hash) {
 			continue
 		}
 		p.mu.Lock()
-		if whole > 0 {
+		if full {
 			whole--
 			p.full = bounded(p.full, t.Hash)
 		} else {
@@ -195,6 +200,12 @@ func (n *Node) relay(t *pool.Tx) {
 		p.mu.Unlock()
 		p.kick()
 	}
+}
+
+// mayLater reports whether a class may go by a peer, or it is not known yet whether it may.
+func (n *Node) mayLater(class string, p *peer) bool {
+	may, sure := n.may(class, p)
+	return may || !sure
 }
 
 // bounded appends a hash, and drops the oldest one if there are too many.
@@ -261,6 +272,12 @@ func (p *peer) next(n *Node) (code uint64, data any) {
 	if len(txs) > 0 {
 		return eth.TransactionsMsg, txs
 	}
+	switch may, sure := n.may(announced, p); {
+	case !sure:
+		return 0, nil // they wait
+	case !may:
+		p.hashes = nil
+	}
 	a := new(eth.NewPooledTransactionHashesPacket71)
 	for i = 0; i < len(p.hashes) && len(a.Hashes) < packSize/common.HashLength; i++ {
 		if t := n.pool.Get(p.hashes[i]); t != nil {
@@ -289,6 +306,10 @@ func (n *Node) servePooled(p *peer, m p2p.Msg) error {
 		return faultf(p2p.DiscUselessPeer, Flood, "more than %d requests at the same time", maxServing)
 	}
 	answer := &eth.PooledTransactionsRLPPacket{RequestId: q.RequestId}
+	if !n.allows(transactions.rule(), p) {
+		n.bar(transactions.rule())
+		q.GetPooledTransactionsRequest = nil
+	}
 	size := 0
 	for i, h := range q.GetPooledTransactionsRequest {
 		if i >= maxLookups || size >= softAnswer {

@@ -23,10 +23,10 @@ type head struct {
 	hash   common.Hash
 }
 
-// witnesses returns the peers whose block ranges count: full nodes, or relays if there is
-// no full node, since relays only repeat.
+// witnesses returns the peers whose block ranges count, of those that may be asked for headers:
+// full nodes, or relays if there is no full node, since relays only repeat.
 func (n *Node) witnesses() []*peer {
-	all := n.list()
+	all := slices.DeleteFunc(n.list(), func(p *peer) bool { return !n.allows(headers.rule(), p) })
 	full := slices.DeleteFunc(slices.Clone(all), func(p *peer) bool { return p.relay })
 	if len(full) > 0 {
 		return full

@@ -37,7 +37,8 @@ type Config struct {
 	Policy  devp2p.Policy
 	Pool    pool.Limits
 	MinTip  *big.Int
-	NoBlobs bool // relay no transactions with blobs
+	NoBlobs bool  // relay no transactions with blobs
+	Rules   Rules // which class goes by which peers
 	Log     *slog.Logger
 
 	// Score is told what a peer did. It must not wait.

@@ -139,13 +139,20 @@ func (p *peer) send(code uint64, data any) error {
 // route says how the peer is reached. A peer whose way is not known yet counts as one
 // without an onion.
 func (n *Node) route(p *peer) devp2p.Route {
+	if r, known := n.routeKnown(p); known {
+		return r
+	}
+	return devp2p.Route{Why: "not known yet"}
+}
+
+// routeKnown is route; known is false if the way is not known yet.
+func (n *Node) routeKnown(p *peer) (r devp2p.Route, known bool) {
 	if r := p.way.Load(); r != nil {
-		return *r
+		return *r, true
 	}
-	r, ok := n.config.RouteOf(p.id)
-	if !ok {
-		return devp2p.Route{Why: "not known yet"}
+	r, known = n.config.RouteOf(p.id)
+	if known {
+		p.way.Store(&r)
 	}
-	p.way.Store(&r)
-	return r
+	return r, known
 }

@@ -52,6 +52,7 @@ type Status struct {
 	Faults   map[Event]uint64  `json:"faults"`
 	Messages map[string]uint64 `json:"messages"`
 	Peers    []PeerStatus      `json:"peers"`
+	Rules    []ClassStatus     `json:"rules"` // which class goes by which peers
 }
 
 // Status returns what the node does now.
@@ -59,7 +60,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		Pool:     n.pool.Stats(),
 		Accepted: n.counts.accepted.Load(), Refused: n.counts.refused.Load(), Dropped: n.counts.dropped.Load(),
-		Passed: make(map[string]uint64), Empty: make(map[string]uint64),
+		Passed: make(map[string]uint64), Empty: make(map[string]uint64), Rules: n.rulesStatus(),
 	}
 	if c := n.chain.Load(); c != nil {
 		s.Network, s.Genesis, s.Learnt = c.Network, c.Genesis, c.learnt()

@@ -178,8 +178,8 @@ func (n *Node) match(ctx context.Context, p *peer, q *query, a *answer, rootsOf 
 	return nil
 }
 
-// wantHeaders gets the headers that are missing for a check, from the peer that is checked:
-// it cannot lie, as headers are known by their hashes. Blocks are mostly asked for in
+// wantHeaders gets the headers that are missing for a check, from the peer that is checked,
+// or from another one if the rules want that: it cannot lie, as headers are known by their hashes. Blocks are mostly asked for in
 // order, so one request for the ancestors of the last one yields most.
 func (n *Node) wantHeaders(ctx context.Context, p *peer, hashes []common.Hash) {
 	for range 4 {
@@ -190,14 +190,20 @@ func (n *Node) wantHeaders(ctx context.Context, p *peer, hashes []common.Hash) {
 		q := &query{class: headers, headers: &eth.GetBlockHeadersRequest{
 			Origin: eth.HashOrNumber{Hash: missing[len(missing)-1]}, Amount: uint64(len(missing)), Reverse: true,
 		}}
-		a, err := n.ask(ctx, p, q)
+		from := p
+		if !n.allows(headers.rule(), p) {
+			if from = n.choose(q, &peer{}, nil); from == nil {
+				return
+			}
+		}
+		a, err := n.ask(ctx, from, q)
 		if err != nil {
 			return
 		}
 		err = n.verifyHeaders(q.headers, a.items)
 		a.release()
 		if err != nil {
-			n.blame(p, err)
+			n.blame(from, err)
 			return
 		}
 	}
