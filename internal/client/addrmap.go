@@ -39,7 +39,7 @@ func ParseAddrMap(rules []string) (*AddrMap, error) {
 		}
 	}
 	for _, r := range rules {
-		for _, host := range m.probes(r) {
+		for _, host := range m.probes(strings.Fields(r)[0]) {
 			if _, err := m.Of(host); err != nil {
 				return nil, err
 			}
@@ -54,11 +54,16 @@ func (m *AddrMap) add(rule string) error {
 	if len(f) != 2 {
 		return fault.New(fault.Config, "it is not \"FROM TO\"")
 	}
-	from, fromAll, err := mapSide(f[0])
+	return m.put(f[0], f[1])
+}
+
+// put adds the rule of two sides.
+func (m *AddrMap) put(one, other string) error {
+	from, fromAll, err := mapSide(one)
 	if err != nil {
 		return err
 	}
-	to, toAll, err := mapSide(f[1])
+	to, toAll, err := mapSide(other)
 	switch {
 	case err != nil:
 		return err
@@ -72,9 +77,9 @@ func (m *AddrMap) add(rule string) error {
 	return nil
 }
 
-// probes returns hosts that show whether a rule leads in a circle.
-func (m *AddrMap) probes(rule string) []string {
-	from, all, err := mapSide(strings.Fields(rule)[0])
+// probes returns hosts that show whether a rule for one leads in a circle.
+func (m *AddrMap) probes(one string) []string {
+	from, all, err := mapSide(one)
 	switch {
 	case err != nil:
 		return nil

@@ -56,7 +56,15 @@ func (c *Client) noteFirstCircuit() {
 
 // buildCircuit chooses a path and builds one circuit over it.
 func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (*OpenCircuit, error) {
-	return c.buildFor(ctx, spec, purposeOf(&spec), c.ids.Add(1))
+	return c.buildFor(ctx, spec, order{purpose: purposeOf(&spec), id: c.ids.Add(1)})
+}
+
+// order says what a circuit is for, and its number. keep, if it is not nil, takes the circuit before others hear that
+// it is built.
+type order struct {
+	purpose Purpose
+	id      uint64
+	keep    func(*OpenCircuit) error
 }
 
 // purposeOf says what a circuit of the pool is for.
@@ -70,7 +78,7 @@ func purposeOf(spec *pool.Spec) Purpose {
 	return ForStreams
 }
 
-func (c *Client) buildFor(ctx context.Context, spec pool.Spec, purpose Purpose, id uint64) (circ *OpenCircuit, err error) {
+func (c *Client) buildFor(ctx context.Context, spec pool.Spec, o order) (circ *OpenCircuit, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
@@ -83,11 +91,11 @@ func (c *Client) buildFor(ctx context.Context, spec pool.Spec, purpose Purpose, 
 	if err != nil {
 		return nil, err
 	}
-	return c.buildOver(ctx, p, &spec, purpose, id)
+	return c.buildOver(ctx, p, &spec, o)
 }
 
 // buildOver builds a circuit over a path.
-func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, purpose Purpose, id uint64) (circ *OpenCircuit, err error) {
+func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o order) (circ *OpenCircuit, err error) {
 	now := time.Now()
 	protect, err := c.cfg.PQ.Plan(c.cfg.PQSet, p.Targets())
 	if err != nil {
@@ -98,18 +106,16 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, p
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	b := &building{protect: protect, Client: c, id: id, path: p, slow: spec.Slow, start: now}
-	b.life = c.begin(id, p, purpose, spec.Stable, stop)
+	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep}
+	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
 	c.making.Add(1)
 	defer c.making.Add(-1)
 	c.m.launched.Inc()
-	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening, Purpose: purpose})
+	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening, Purpose: o.purpose})
 	if circ, err = b.run(ctx); err != nil {
-		if b.life.report().Step < CircuitBuilt { // else its end tells
-			b.life.over(CircuitFailed, err)
-		}
+		b.life.over(CircuitFailed, err) // unless its own end was first
 		c.m.failed.Inc()
-		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Purpose: purpose, Hops: len(b.took), Took: b.took, Err: err})
+		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Purpose: o.purpose, Hops: len(b.took), Took: b.took, Err: err})
 		return nil, err
 	}
 	return circ, nil
@@ -163,6 +169,7 @@ type building struct {
 	*Client
 	id      uint64
 	life    *circuitLife
+	keep    func(*OpenCircuit) error // see order
 	path    *path.Path
 	slow    func()
 	start   time.Time
@@ -199,10 +206,19 @@ func (b *building) run(ctx context.Context) (*OpenCircuit, error) {
 		b.reportFailure(ctx, err, now)
 		return nil, err
 	}
-	if u == nil {
-		return circ, nil
+	if u != nil {
+		if circ, err = b.awaitTurn(ctx, circ, u.Succeeded(now)); err != nil {
+			return nil, err
+		}
 	}
-	return b.awaitTurn(ctx, circ, u.Succeeded(now))
+	if b.keep != nil {
+		if err := b.keep(circ); err != nil {
+			circ.Close()
+			return nil, err
+		}
+	}
+	b.life.built()
+	return circ, nil
 }
 
 // awaitTurn waits until the guard's decision about a circuit is there, and closes the circuit if it is
@@ -276,7 +292,7 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Purpose: b.life.report().Purpose, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
-	b.life.built(circ, circ.Close)
+	b.life.closes(circ, circ.Close)
 	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }

@@ -276,7 +276,8 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, e
 	}
 	d.life = life
 	life.extended(1)
-	life.built(nil, func() { k.retire(d) })
+	life.closes(nil, func() { k.retire(d) })
+	life.built()
 	return d, nil
 }
 

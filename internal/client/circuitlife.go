@@ -32,6 +32,7 @@ type circuitLife struct {
 	close func()       // closes it, once it is built
 	circ  *OpenCircuit // nil: it is not built, or is to a directory
 	end   bool         // a controller closes it
+	told  bool         // its end was told
 }
 
 // begin notes that a circuit is being built.
@@ -80,6 +81,10 @@ func (v *lives) allCircuits() []*circuitLife {
 func (l *circuitLife) report() CircuitReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.reportLocked()
+}
+
+func (l *circuitLife) reportLocked() CircuitReport {
 	r := l.r
 	if l.circ != nil {
 		r.Hops = l.circ.Protection()
@@ -87,16 +92,23 @@ func (l *circuitLife) report() CircuitReport {
 	return r
 }
 
-// step notes a step, and tells it.
+// step notes a step, and tells it, unless the circuit is over.
 func (l *circuitLife) step(change func(*CircuitReport)) {
-	l.note(change)
-	l.c.watch.circuit(l.report())
+	if r, ok := l.note(change); ok {
+		l.c.watch.circuit(r)
+	}
 }
 
-func (l *circuitLife) note(change func(*CircuitReport)) {
+// note returns the circuit as it is after the step: when it is told, another step may have come.
+func (l *circuitLife) note(change func(*CircuitReport)) (CircuitReport, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.told {
+		return CircuitReport{}, false
+	}
 	change(&l.r)
+	l.told = l.r.Step == CircuitFailed || l.r.Step == CircuitClosed
+	return l.reportLocked(), true
 }
 
 // extended notes that there are n hops.
@@ -110,35 +122,58 @@ func (l *circuitLife) further(next Router) {
 	l.step(func(r *CircuitReport) { r.Step = CircuitBuilt })
 }
 
-// built notes that the circuit can be used, and how it is closed.
-func (l *circuitLife) built(circ *OpenCircuit, closing func()) {
+// closes notes how the circuit is closed, now that all of its hops are there.
+func (l *circuitLife) closes(circ *OpenCircuit, closing func()) {
 	l.mu.Lock()
 	l.circ, l.close = circ, closing
 	end := l.end
 	l.mu.Unlock()
-	l.step(func(r *CircuitReport) { r.Step, r.Path = CircuitBuilt, l.hops })
 	if end {
 		closing()
 	}
 }
 
+// open returns the circuit; nil: it has not all of its hops, or is to a directory.
+func (l *circuitLife) open() *OpenCircuit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.circ
+}
+
+// built notes that the circuit can be used: a controller may attach streams at once.
+func (l *circuitLife) built() {
+	l.step(func(r *CircuitReport) { r.Step, r.Path = CircuitBuilt, l.hops })
+}
+
 // purpose notes that the circuit is for something else from now on.
 func (l *circuitLife) purpose(p Purpose) {
-	l.mu.Lock()
-	was, step := l.r.Purpose, l.r.Step
-	l.r.Purpose = p
-	l.mu.Unlock()
-	r := l.report()
-	r.Step, r.Before = CircuitRepurposed, was
-	if was != p && step <= CircuitBuilt {
+	if r, changed := l.repurpose(p); changed && r.Step <= CircuitBuilt {
+		r.Step = CircuitRepurposed
 		l.c.watch.circuit(r)
 	}
+}
+
+// repurpose returns the circuit as it is then. What a controller has made its own stays so when a set takes the circuit.
+func (l *circuitLife) repurpose(p Purpose) (CircuitReport, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.r.Purpose
+	if was == p || was == ForController && p == InSet {
+		return CircuitReport{}, false
+	}
+	l.r.Purpose = p
+	r := l.reportLocked()
+	r.Before = was
+	return r, true
 }
 
 // over notes the end, and why: nil says that this client wanted it.
 func (l *circuitLife) over(step CircuitStep, err error) {
 	l.c.lives.forgetCircuit(l.r.ID)
 	l.step(func(r *CircuitReport) {
+		if r.Step < CircuitBuilt {
+			step = CircuitFailed
+		}
 		if r.Step, r.Err = step, err; l.end {
 			r.Err = ErrController
 		}

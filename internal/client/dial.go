@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -52,7 +53,9 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		case err == nil:
 			c.streams.Add(1)
 			c.conns.add(conn)
-			s.opened(conn)
+			if !s.opened(conn) { // a controller was told that it is closed
+				return nil, errors.Join(errClosedMeanwhile, conn.Close())
+			}
 			c.cfg.Hooks.stream(StreamInfo{ID: s.r.ID, Circuit: conn.circ, State: Open})
 			return conn, nil
 		case on.circ == nil || !c.unattached.Load() || n == streamTries || ctx.Err() != nil:
@@ -62,6 +65,8 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		s.step(StreamDetach, func(r *StreamReport) { r.Err = err })
 	}
 }
+
+var errClosedMeanwhile = fault.Also(fault.New(fault.Closed, "dial: a controller closed the stream"), net.ErrClosed)
 
 // dialOnce opens a stream on the circuit that a controller has chosen, or on others.
 func (c *Client) dialOnce(ctx context.Context, s *streamLife, req Request, on attachment) (*Conn, error) {

@@ -28,10 +28,13 @@ type Mapped struct{ From, To string }
 // maxControlled bounds the rules of controllers.
 const maxControlled = 4096
 
+// maxMapSide bounds each side of such a rule, which is kept as it came: "*." and a host name.
+const maxMapSide = 257
+
 // Errors of MapAddress.
 var (
 	ErrMapFull = fault.New(fault.Resource, "there are too many rules")
-	ErrMapFrom = fault.New(fault.Config, "what is mapped is neither a host name nor an address")
+	ErrMapLong = fault.New(fault.Config, "a side of the rule is too long")
 )
 
 // mapped returns the host that a host stands for.
@@ -52,7 +55,7 @@ func joined(a *AddrMap, control []Mapped) *AddrMap {
 	}
 	out := a.clone()
 	for _, r := range control {
-		_ = out.add(r.From + " " + r.To) // it was checked when it came
+		_ = out.put(r.From, r.To) // it was checked when it came
 	}
 	return out
 }
@@ -80,6 +83,10 @@ func (c *Client) MapAddresses(rules []Mapped, virtual [2]netip.Prefix) ([]Mapped
 	out, errs := slices.Clone(rules), make([]error, len(rules))
 	for i := range out {
 		r := &out[i]
+		if len(r.From) > maxMapSide || len(r.To) > maxMapSide {
+			errs[i] = ErrMapLong
+			continue
+		}
 		if errs[i] = all.invent(r, virtual); errs[i] != nil {
 			continue
 		}
@@ -88,14 +95,14 @@ func (c *Client) MapAddresses(rules []Mapped, virtual [2]netip.Prefix) ([]Mapped
 		switch {
 		case plainHost(r.To) == key:
 			if known {
+				all.withdraw(next[n].From, m.config)
 				next[n] = Mapped{}
 				delete(at, key)
-				all = joined(m.config, slices.DeleteFunc(slices.Clone(next), func(r Mapped) bool { return r == Mapped{} })).clone()
 			}
 		case !known && len(at) >= maxControlled:
 			errs[i] = ErrMapFull
 		default:
-			if errs[i] = all.try(r.From + " " + r.To); errs[i] != nil {
+			if errs[i] = all.try(r.From, r.To); errs[i] != nil {
 				continue
 			}
 			if known {
@@ -117,18 +124,42 @@ func (c *Client) Controlled() []Mapped {
 	return slices.Clone(c.mapping.control)
 }
 
+// withdraw takes a rule of a controller away. If the configuration has one for the same hosts, that counts again.
+func (m *AddrMap) withdraw(from string, config *AddrMap) {
+	host, all, err := mapSide(from)
+	if err != nil {
+		return // it was checked when it came
+	}
+	if config == nil {
+		config = &AddrMap{}
+	}
+	if all {
+		takeBack(m.domains, config.domains, host)
+	} else {
+		takeBack(m.hosts, config.hosts, host)
+	}
+}
+
+func takeBack[T any](in, config map[string]T, key string) {
+	if to, ok := config[key]; ok {
+		in[key] = to
+	} else {
+		delete(in, key)
+	}
+}
+
 // try adds a rule, unless it is wrong or leads in a circle.
-func (m *AddrMap) try(rule string) error {
-	from, all, err := mapSide(strings.Fields(rule)[0])
+func (m *AddrMap) try(one, other string) error {
+	from, all, err := mapSide(one)
 	if err != nil {
 		return err
 	}
 	host, hadHost := m.hosts[from]
 	below, hadBelow := m.domains[from]
-	if err := m.add(rule); err != nil {
+	if err := m.put(one, other); err != nil {
 		return err
 	}
-	for _, probe := range m.probes(rule) {
+	for _, probe := range m.probes(one) {
 		if _, err = m.Of(probe); err == nil {
 			continue
 		}

@@ -56,6 +56,9 @@ func (c *OpenCircuit) Stable() bool {
 	return true
 }
 
+// Steered implements pool.PooledCircuit.
+func (c *OpenCircuit) Steered() bool { return c.life.report().Purpose == ForController }
+
 // Close implements pool.PooledCircuit. The exit may end the other legs of a set
 // before this end does.
 func (c *OpenCircuit) Close() {

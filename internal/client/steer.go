@@ -51,9 +51,6 @@ func (c *Client) NewCircuit(relays []netdir.Relay, purpose Purpose) (uint64, err
 		if err != nil {
 			return // whoever watches was told
 		}
-		if err := c.pool.Load().Adopt(circ); err != nil {
-			circ.Close()
-		}
 		select {
 		case <-circ.Done():
 		case <-c.ctx.Done():
@@ -90,11 +87,12 @@ func (c *Client) steeredPath(relays []netdir.Relay) (*path.Path, error) {
 func (c *Client) buildSteered(p *path.Path, purpose Purpose, id uint64) (*OpenCircuit, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
+	o := order{purpose, id, func(circ *OpenCircuit) error { return c.pool.Load().Adopt(circ) }}
 	if len(p.Hops) > 0 {
-		return c.buildOver(ctx, p, &pool.Spec{}, purpose, id)
+		return c.buildOver(ctx, p, &pool.Spec{}, o)
 	}
 	spec := pool.Spec{Spec: path.Spec{Dests: []path.Dest{{Port: 443}}}}
-	return c.buildFor(ctx, spec, purpose, id)
+	return c.buildFor(ctx, spec, o)
 }
 
 // run runs f on a goroutine that Close waits for.
@@ -122,16 +120,14 @@ func (c *Client) SetPurpose(circuit uint64, p Purpose) error {
 	if l == nil {
 		return ErrUnknown
 	}
-	l.mu.Lock()
-	circ, now := l.circ, l.r.Purpose
-	l.mu.Unlock()
-	if now != ForStreams && now != ForController {
+	if now := l.report().Purpose; now != ForStreams && now != ForController {
 		return ErrNotForThese
 	}
-	if circ != nil && p == ForController {
+	l.purpose(p)
+	// Only now: the pool asks for the purpose when it takes a new circuit, or has the circuit already.
+	if circ := l.open(); circ != nil && p == ForController {
 		c.pool.Load().Steer(circ)
 	}
-	l.purpose(p)
 	return nil
 }
 

@@ -26,6 +26,7 @@ type streamLife struct {
 	r      StreamReport
 	conn   *Conn           // nil: it is not open
 	orders chan attachment // not nil: it waits for a controller
+	shut   bool            // a controller has closed it before it was open
 	closed bool
 }
 
@@ -74,6 +75,10 @@ func (v *lives) carries(circuit uint64) bool {
 func (s *streamLife) report() StreamReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.reportLocked()
+}
+
+func (s *streamLife) reportLocked() StreamReport {
 	r := s.r
 	if s.conn != nil {
 		r.Read, r.Written = s.conn.Bytes()
@@ -81,24 +86,27 @@ func (s *streamLife) report() StreamReport {
 	return r
 }
 
-// step notes a step, and tells it, unless the stream is over.
-func (s *streamLife) step(step StreamStep, change func(*StreamReport)) {
-	if s.note(step, change) {
-		s.c.watch.stream(s.report())
+// step notes a step, and tells it, unless the stream is over: then it reports false.
+func (s *streamLife) step(step StreamStep, change func(*StreamReport)) bool {
+	r, ok := s.note(step, change)
+	if ok {
+		s.c.watch.stream(r)
 	}
+	return ok
 }
 
-func (s *streamLife) note(step StreamStep, change func(*StreamReport)) bool {
+// note returns the stream as it is after the step: when it is told, another step may have come.
+func (s *streamLife) note(step StreamStep, change func(*StreamReport)) (StreamReport, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || step == StreamFailed && s.r.Step == step {
-		return false // a controller was there before
+		return StreamReport{}, false // a controller was there before
 	}
 	s.r.Step, s.closed = step, step == StreamClosed
 	if change != nil {
 		change(&s.r)
 	}
-	return true
+	return s.reportLocked(), true
 }
 
 // target returns where the stream is to go, which a controller may have changed.
@@ -120,17 +128,29 @@ func (s *streamLife) sent(circuit uint64) {
 	s.step(StreamSent, func(r *StreamReport) { r.Circuit = circuit })
 }
 
-// opened notes that the stream is open, and which address the exit told.
-func (s *streamLife) opened(conn *Conn) {
+// opened notes that the stream is open, and which address the exit told. It reports false if a controller has
+// closed the stream meanwhile.
+func (s *streamLife) opened(conn *Conn) bool {
+	if !s.carry(conn) {
+		return false
+	}
 	if a := conn.ExitAddr(); a.IsValid() {
 		if host, _ := s.target(); host != a.String() {
 			s.step(StreamMapped, func(r *StreamReport) { r.Host, r.ByExit = a.String(), true })
 		}
 	}
+	return s.step(StreamOpened, func(r *StreamReport) { r.Circuit = conn.circ })
+}
+
+// carry notes what the stream is, from when on that is closed with it.
+func (s *streamLife) carry(conn *Conn) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut {
+		return false
+	}
 	s.conn = conn
-	s.mu.Unlock()
-	s.step(StreamOpened, func(r *StreamReport) { r.Circuit = conn.circ })
+	return true
 }
 
 // failed notes that nothing came of it.
@@ -179,13 +199,12 @@ var errUnattached = fault.New(fault.Timeout, "no controller attached the stream 
 // awaitAttach waits for a controller, if one wants to attach all streams itself. No circuit: the client
 // chooses.
 func (s *streamLife) awaitAttach(ctx context.Context) (to attachment, err error) {
-	if !s.c.unattached.Load() {
+	orders := make(chan attachment, 1)
+	if !s.await(orders) {
 		return to, nil
 	}
-	orders := make(chan attachment, 1)
-	s.await(orders)
 	s.step(StreamWaits, func(r *StreamReport) { r.Circuit = 0 })
-	defer s.await(nil)
+	defer s.stopWaiting()
 	t := time.NewTimer(attachTimeout)
 	defer t.Stop()
 	select {
@@ -200,10 +219,21 @@ func (s *streamLife) awaitAttach(ctx context.Context) (to attachment, err error)
 	}
 }
 
-func (s *streamLife) await(orders chan attachment) {
+// await has controllers attach the stream, unless the client attaches streams itself. It looks under the lock:
+// LeaveUnattached, which takes it for each stream, comes before that, or finds the stream waiting.
+func (s *streamLife) await(orders chan attachment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.orders = orders
+	if s.c.unattached.Load() {
+		s.orders = orders
+	}
+	return s.orders != nil
+}
+
+func (s *streamLife) stopWaiting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders = nil
 }
 
 // LeaveUnattached says whether new streams wait until a controller attaches them. Streams that wait
@@ -237,6 +267,7 @@ var (
 	ErrOneHop      = errors.New("the circuit has one hop")
 	ErrNoHop       = errors.New("the circuit has fewer hops")
 	ErrNotForThese = errors.New("the circuit is not for such streams")
+	ErrLongHost    = errors.New("the host name is too long")
 )
 
 // Attach gives a stream that waits to a circuit; 0: to one that the client chooses. hop says at which hop it leaves
@@ -246,8 +277,9 @@ func (c *Client) Attach(stream, on uint64, hop int) error {
 	if s == nil {
 		return ErrUnknown
 	}
-	to := attachment{hop: hop}
-	if on != 0 {
+	var to attachment
+	if on != 0 { // else the client chooses the hop, too
+		to.hop = hop
 		l := c.lives.circuit(on)
 		if l == nil {
 			return ErrUnknown
@@ -267,7 +299,7 @@ func (l *circuitLife) takes(to *attachment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.close == nil:
+	case l.r.Step < CircuitBuilt:
 		return ErrNotOpen
 	case len(l.r.Path) < 2 || to.hop == 1:
 		return ErrOneHop
@@ -281,6 +313,9 @@ func (l *circuitLife) takes(to *attachment) error {
 	return nil
 }
 
+// maxHost is the length of the longest name that SOCKS takes.
+const maxHost = 255
+
 // Redirect changes where a stream goes, if it is not open; port 0 keeps the port.
 func (c *Client) Redirect(stream uint64, host string, port uint16) error {
 	s := c.lives.stream(stream)
@@ -291,6 +326,9 @@ func (c *Client) Redirect(stream uint64, host string, port uint16) error {
 	defer s.mu.Unlock()
 	if s.orders == nil {
 		return ErrNotWaiting
+	}
+	if len(host) > maxHost {
+		return ErrLongHost
 	}
 	s.r.Host, s.r.Port = host, cmp.Or(port, s.r.Port)
 	return nil
@@ -310,9 +348,7 @@ func (c *Client) CloseStream(stream uint64, reason cell.EndReason) error {
 	if s == nil {
 		return ErrUnknown
 	}
-	s.mu.Lock()
-	conn := s.conn
-	s.mu.Unlock()
+	conn := s.shutUnopened()
 	if conn == nil {
 		s.step(StreamFailed, func(r *StreamReport) { r.Err = ClosedByController{reason} })
 		s.ended(ClosedByController{reason})
@@ -322,6 +358,14 @@ func (c *Client) CloseStream(stream uint64, reason cell.EndReason) error {
 	conn.ordered.Store(true)
 	_ = conn.CloseReason(reason)
 	return conn.Close()
+}
+
+// shutUnopened returns what carries the stream; nil: from now on nothing will.
+func (s *streamLife) shutUnopened() *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = s.conn == nil
+	return s.conn
 }
 
 // hostPort is how a destination is written.

@@ -23,6 +23,7 @@ type fakeCircuit struct {
 	stable bool
 	// everything: the last relay is an exit, whatever the circuit was built for.
 	everything bool
+	steered    bool
 	done       chan struct{}
 	once       sync.Once
 }
@@ -35,6 +36,7 @@ func (c *fakeCircuit) Leads(hops int, next ident.RSAID) bool {
 	return cmp.Or(c.spec.Hops, path.DefaultHops) == hops && (next.IsZero() || next != c.exit && next != c.before)
 }
 func (c *fakeCircuit) Stable() bool          { return c.stable }
+func (c *fakeCircuit) Steered() bool         { return c.steered }
 func (c *fakeCircuit) Done() <-chan struct{} { return c.done }
 func (c *fakeCircuit) Close()                { c.once.Do(func() { close(c.done) }) }
 

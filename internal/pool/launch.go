@@ -200,7 +200,7 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c PooledCircuit, l *launch, now time.Time) {
-	p.keepLocked(&entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntilLocked(now)})
+	p.keepLocked(&entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, steered: c.Steered(), built: now, expires: p.cleanUntilLocked(now)})
 }
 
 // keepLocked keeps a circuit until it ends.

@@ -34,6 +34,9 @@ type PooledCircuit interface {
 	Leads(hops int, next ident.RSAID) bool
 	// Stable reports whether every hop is good for long-lived streams.
 	Stable() bool
+	// Steered reports whether it gets only the streams that a controller attaches. It is asked when the pool takes
+	// the circuit; after that, Steer says so.
+	Steered() bool
 	// Done is closed when the circuit has ended.
 	Done() <-chan struct{}
 	// Close ends it: it closes Done, and waits for nothing. It may be called

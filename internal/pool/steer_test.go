@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -155,4 +156,24 @@ func TestAdoptClosed(t *testing.T) {
 	if err := p.Adopt(circuit(1, Spec{})); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
+}
+
+// TestSteeredFromTheStart: a circuit that became a controller's while it was being built gets no other streams. Who waited for
+// it gets another one.
+func TestSteeredFromTheStart(t *testing.T) {
+	b := &fakeBuilder{took: time.Second}
+	b.make = func(n int, _ context.Context, s Spec) (*fakeCircuit, error) {
+		c := circuit(n, s)
+		c.steered = n == 0
+		return c, nil
+	}
+	run(t, bare(), b, func(p *Pool) {
+		got := acquire(t, p, to(443, key("a")))
+		if got.Circuit.Steered() || b.launched() != 2 {
+			t.Errorf("steered: %v, of %d", got.Circuit.Steered(), b.launched())
+		}
+		if _, err := p.Take(b.circuits[0], key("b")); err != nil {
+			t.Error(err)
+		}
+	})
 }
