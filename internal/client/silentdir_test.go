@@ -20,12 +20,12 @@ func TestSilentLinkOfDirectory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var dead sync.RWMutex
-	var dials atomic.Int64
+	var later atomic.Bool
 	relay := simnet.New(t, simnet.Options{}).Target
 	c, use := impatient(t, relay, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		conn, err := simnet.Dial(ctx, addr)
-		if dials.Add(1) > 1 {
-			return conn, err // only the first link is silent, and stays so: else its answer may come now
+		if later.Load() {
+			return conn, err // only the first link is silent, and stays so: else its answer may come when another is wanted
 		}
 		return mute{conn, &dead}, err
 	})
@@ -34,6 +34,7 @@ func TestSilentLinkOfDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	later.Store(true)
 	dead.Lock()
 	defer dead.Unlock() // the relay ends only then
 	ask := func() error {
