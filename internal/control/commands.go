@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"strings"
 
@@ -27,6 +28,9 @@ func (one *session) getInfo(c ctlwire.Command) error {
 	keys := words(c)
 	var unknown []string
 	for _, key := range keys { // answers are made again below: to keep them all would take what a controller chooses
+		if one.ended() { // a command has room for very many keys, and nobody wants the answer
+			return net.ErrClosed
+		}
 		_, err := one.info(key)
 		var e *ctlwire.Error
 		switch {
@@ -125,6 +129,9 @@ func (one *session) lines(code int, texts []string) error {
 func (one *session) getConf(c ctlwire.Command) error {
 	var out, unknown []string
 	for _, name := range words(c) {
+		if one.ended() {
+			return net.ErrClosed
+		}
 		list, err := one.srv.cfg.Engine.Get(name)
 		var e *ctlwire.Error
 		switch {

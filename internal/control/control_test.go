@@ -21,6 +21,7 @@ type fake struct {
 	mu       sync.Mutex
 	done     []string
 	during   func() // within Set
+	asked    func() // within Info and Get
 	disowned chan struct{}
 
 	addresses []string    // guarded by mu: that services get, in turn; nil: they are refused
@@ -41,6 +42,9 @@ func (f *fake) forgetDone() {
 }
 
 func (f *fake) Info(key string) (Answer, error) {
+	if f.asked != nil {
+		f.asked()
+	}
 	switch key {
 	case "version":
 		return Answer{Text: "1.2.3.4"}, nil
@@ -65,6 +69,9 @@ func (f *fake) Info(key string) (Answer, error) {
 func (f *fake) Signal(name string) { f.note("signal " + name) }
 
 func (f *fake) Get(name string) ([]Line, error) {
+	if f.asked != nil {
+		f.asked()
+	}
 	switch strings.ToLower(name) {
 	case "log":
 		return []Line{{"Log", "a", true}, {"Log", "b", true}}, nil

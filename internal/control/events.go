@@ -149,7 +149,8 @@ func (one *session) queue(e event) bool {
 	if !one.wants[e.name] || one.overrun {
 		return true
 	}
-	if one.queued+len(e.text) > maxQueued {
+	// Of a large network one event alone may be larger. It waits for nothing if there are no others.
+	if len(one.events) > 0 && one.queued+len(e.text) > maxQueued {
 		one.overrun, one.events, one.queued = true, nil, 0
 		one.close()
 		return false

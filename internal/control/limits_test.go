@@ -107,6 +107,50 @@ func TestUnreadEvents(t *testing.T) {
 	}
 }
 
+// TestLargeEvent: an event that is larger than what may wait reaches whoever reads, because it waits for nothing.
+func TestLargeEvent(t *testing.T) {
+	r := newRig(t, Auth{})
+	c := r.known()
+	c.send("SETEVENTS NEWCONSENSUS\r\n")
+	c.want("250 OK\r\n")
+	line := strings.Repeat("r", 1000)
+	const lines = maxQueued/1000 + 10
+	if err := r.srv.EventSeq("NEWCONSENSUS", "", func(yield func(string) bool) {
+		for range lines {
+			if !yield(line) {
+				return
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.want("650+NEWCONSENSUS\r\n" + strings.Repeat(line+"\r\n", lines) + ".\r\n650 OK\r\n")
+}
+
+// TestLongCommandEnds: a command that has room for very many questions ends with its connection.
+func TestLongCommandEnds(t *testing.T) {
+	for _, ask := range []string{"GETINFO", "GETCONF"} {
+		r := newRig(t, Auth{})
+		c := r.known()
+		asked, goOn := make(chan struct{}), make(chan struct{})
+		var n atomic.Int64
+		r.engine.asked = func() {
+			if n.Add(1) == 1 {
+				close(asked)
+				<-goOn
+			}
+		}
+		c.send(ask + strings.Repeat(" version", 1000) + "\r\n")
+		<-asked
+		r.srv.cut()
+		close(goOn)
+		r.srv.Close()
+		if n.Load() != 1 {
+			t.Errorf("%s: %d questions were answered for nobody", ask, n.Load())
+		}
+	}
+}
+
 // TestUnreadReply: a controller that does not read a reply loses its connection after a time.
 func TestUnreadReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,6 +37,12 @@ type Mapping struct {
 	Err  error
 }
 
+// Bounds of one command: each rule and each name is an event for other controllers, too.
+const (
+	maxRules = 4096
+	maxNames = 64
+)
+
 // pieces are the arguments of a command: words, then KEY=VALUE, of which some have a word alone.
 type pieces struct {
 	words []string
@@ -188,6 +194,9 @@ func (one *session) mapAddress(c ctlwire.Command) error {
 	if len(list) == 0 {
 		return one.end(ctlwire.BadArgument, "syntax error: not enough arguments to mapaddress.")
 	}
+	if len(list) > maxRules {
+		return one.badArguments(c, "Too many arguments")
+	}
 	rules := make([]Line, len(list))
 	for i, k := range list {
 		rules[i] = Line{k.Key, k.Value, k.HasValue}
@@ -221,6 +230,9 @@ func (one *session) resolve(c ctlwire.Command) error {
 		if !k.HasValue {
 			names = append(names, k.Key)
 		}
+	}
+	if len(names) > maxNames {
+		return one.badArguments(c, "Too many arguments")
 	}
 	one.after = func() { one.srv.cfg.Steering.Resolve(names, strings.EqualFold(mode, "reverse")) }
 	return one.ok()

@@ -106,6 +106,26 @@ func TestSteeringCommands(t *testing.T) {
 	}
 }
 
+// TestSteeringBounds: one command does not make more events than others can read.
+func TestSteeringBounds(t *testing.T) {
+	w := &wheel{}
+	r := newRig(t, Auth{})
+	r.srv.cfg.Steering = w
+	c := r.known()
+	c.send("RESOLVE" + strings.Repeat(" a", maxNames+1) + "\r\n")
+	c.want("512 Bad arguments to RESOLVE: Too many arguments\r\n")
+	c.send("MAPADDRESS" + strings.Repeat(" a=b", maxRules+1) + "\r\n")
+	c.want("512 Bad arguments to MAPADDRESS: Too many arguments\r\n")
+	if got := w.take(); got != "" {
+		t.Error(got)
+	}
+	c.send("RESOLVE" + strings.Repeat(" a", maxNames) + "\r\nMAPADDRESS" + strings.Repeat(" a=bad", maxRules) + "\r\nQUIT\r\n")
+	c.want("250 OK\r\n" + strings.Repeat("512-no\r\n", maxRules-1) + "512 no\r\n250 closing connection\r\n")
+	if got := w.take(); !strings.HasPrefix(got, "resolve [") {
+		t.Error(got)
+	}
+}
+
 // TestEventSeq: an event with data is whole, and what would end the data is escaped.
 func TestEventSeq(t *testing.T) {
 	r := newRig(t, Auth{})

@@ -73,6 +73,7 @@ var boundTests = map[string]string{
 	"control/rulesevents.go": "TestOwnedBound",
 	"control/onion.go":       "TestMaxOnions TestMaxOnionPorts",
 	"control/oniondesc.go":   "TestDescriptorCommands",
+	"control/steer.go":       "TestSteeringBounds",
 	"hsclient/command.go":    "TestMaxCommands",
 	"tord/onionclients.go":   "TestMaxOnionKeys",
 
