@@ -382,3 +382,20 @@ func FuzzRules(f *testing.F) {
 		}
 	})
 }
+
+// TestFetchedBound: what is no address is not remembered, however long it is.
+func TestFetchedBound(t *testing.T) {
+	r, err := ParseRules("list", []byte("HSFETCH *\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, address := &session{}, addressOf(t, 1)
+	for _, x := range []string{strings.Repeat("a", 1<<16), "x", "", address} {
+		if v := r.check(one, &ctlwire.Command{Name: "HSFETCH", Args: x}); v != allowed {
+			t.Errorf("%.9q: %v", x, v)
+		}
+	}
+	if got := one.own.fetched; len(got) != 1 || got[0] != address {
+		t.Errorf("%d are remembered", len(got))
+	}
+}

@@ -212,7 +212,9 @@ func (r *Rules) checkFetch(one *session, c *ctlwire.Command) verdict {
 		return filtered
 	}
 	c.Args = strings.TrimRight(address+" "+more, " ")
-	one.noteFetch(address)
+	if IsAddress(address) { // else it is refused, and may have the length of a command
+		one.noteFetch(address)
+	}
 	return allowed
 }
 

@@ -70,7 +70,7 @@ var boundTests = map[string]string{
 
 	"control/control.go":     "TestStrangersMakeRoom TestFull TestLongCommand TestSilentStranger TestUnreadReply",
 	"control/events.go":      "TestUnreadEvents",
-	"control/rulesevents.go": "TestOwnedBound",
+	"control/rulesevents.go": "TestOwnedBound TestFetchedBound",
 	"control/onion.go":       "TestMaxOnions TestMaxOnionPorts",
 	"control/oniondesc.go":   "TestDescriptorCommands",
 	"control/steer.go":       "TestSteeringBounds",
