@@ -30,8 +30,8 @@ var ErrNoOnion = errors.New("the node has no onion")
 // which the node is reached, 56 letters and digits and ".onion", in lower case. The
 // port is the record's entry "tcp".
 //
-// It is written as text, as gethrelay does. It is also read as the 35 bytes that the
-// text encodes. An address with a wrong checksum, another version, or a key that is not
+// It is written as the 35 bytes that the letters and digits encode, so that a record has room for
+// more. It is also read as text, which gethrelay writes. An address with a wrong checksum, another version, or a key that is not
 // a point of prime order is refused.
 type Onion3 string
 
@@ -56,16 +56,20 @@ func (Onion3) ENRKey() string { return "onion3" }
 // Addr returns the address, with ".onion".
 func (o Onion3) Addr() string { return string(o) }
 
-// EncodeRLP implements rlp.Encoder: it writes the text.
+// EncodeRLP implements rlp.Encoder: it writes the 35 bytes.
 func (o Onion3) EncodeRLP(w io.Writer) error {
 	checked, err := ParseOnion3(string(o))
 	if err != nil {
 		return err
 	}
-	return rlp.Encode(w, string(checked))
+	raw, err := base32.StdEncoding.DecodeString(strings.ToUpper(strings.TrimSuffix(checked.Addr(), ".onion")))
+	if err != nil {
+		return fmt.Errorf("onion3: %w", err)
+	}
+	return rlp.Encode(w, raw)
 }
 
-// DecodeRLP implements rlp.Decoder: it reads the text, or the 35 bytes.
+// DecodeRLP implements rlp.Decoder: it reads the 35 bytes, or the text.
 func (o *Onion3) DecodeRLP(s *rlp.Stream) error {
 	kind, size, err := s.Kind()
 	if err != nil {

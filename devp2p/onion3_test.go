@@ -45,7 +45,8 @@ func rawOnion(t testing.TB, o Onion3) []byte {
 func TestOnion3(t *testing.T) {
 	want := testOnion(1)
 	for name, entry := range map[string]enr.Entry{
-		"text":       want,
+		"as written": want,
+		"text":       enr.WithEntry("onion3", want.Addr()),
 		"upper case": enr.WithEntry("onion3", strings.ToUpper(want.Addr())),
 		"raw":        enr.WithEntry("onion3", rawOnion(t, want)),
 	} {
@@ -64,8 +65,8 @@ func TestOnion3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, _ := rlp.EncodeToBytes(want.Addr()); !bytes.Equal(b, plain) {
-		t.Errorf("the entry is %x, not the text %x", b, plain)
+	if raw, _ := rlp.EncodeToBytes(rawOnion(t, want)); !bytes.Equal(b, raw) {
+		t.Errorf("the entry is %x, not the 35 bytes %x", b, raw)
 	}
 }
 

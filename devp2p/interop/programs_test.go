@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -131,8 +132,26 @@ func named(names []string, prefix string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) })
 }
 
+// signedList makes a signed list of a record, and returns the flags that name it.
+func signedList(t *testing.T, chiveEth, dir, record string) []string {
+	t.Helper()
+	keyFile, list := filepath.Join(dir, "publisher.key"), filepath.Join(dir, "onions.list")
+	key, err := exec.CommandContext(t.Context(), chiveEth, "nodes", "key", keyFile).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.CommandContext(t.Context(), chiveEth, "nodes", "make", "--key", keyFile, record).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(list, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--nodes", list, "--nodes-key", strings.TrimSpace(string(key))}
+}
+
 // TestPrograms does with the programs what users do: two stock geths, each beside chive-eth
-// sidecar, know only a chive-eth relay. They get the relay as a peer, and each other; a
+// sidecar, know only a chive-eth relay, one of them by a signed list. They get the relay as a peer, and each other; a
 // transaction of one arrives at the other, and comes through the relay.
 func TestPrograms(t *testing.T) {
 	gethtest.Program(t, "geth")
@@ -151,8 +170,12 @@ func TestPrograms(t *testing.T) {
 	run(t, chiveEth, "relay", "--network", nw.NetworkFile, "--genesis", filepath.Join(data, "genesis.json"), "--data-dir", relayDir)
 	record := awaitRelay(t, a, chiveEth, relayDir)
 	for i, g := range []*geth{a, b} {
-		lines := run(t, chiveEth, "sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile,
-			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i)), "--static", record)
+		first := []string{"--static", record}
+		if i == 1 {
+			first = signedList(t, chiveEth, dir, record)
+		}
+		lines := run(t, chiveEth, append([]string{"sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile,
+			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i))}, first...)...)
 		says(t, lines, "private")
 	}
 	for _, g := range []*geth{a, b} {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,30 +23,83 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/peers"
 )
 
-// finding is where a relay finds nodes, besides its peers: flags.
+// finding is where a relay or a sidecar finds nodes, besides its peers: flags.
 type finding struct {
+	trusting
+	lists     []string // files and URLs
 	trees     []string
 	resolvers []string
-	discv5    string
+	discv5    string // of a relay
 }
 
 func (s *finding) flags(cmd *cobra.Command) {
+	s.trusting.flags(cmd)
 	f := cmd.Flags()
+	f.StringArrayVar(&s.lists, "nodes", nil, "a signed `LIST` of nodes to begin with (chive-eth nodes): a file, or a URL, which is read through Tor; --nodes-key says whose")
 	f.StringArrayVar(&s.trees, "tree", nil, "`URL` of a signed list of nodes in DNS (EIP-1459): enrtree://KEY@DOMAIN; it is read through Tor, by DNS over HTTPS")
 	f.StringArrayVar(&s.resolvers, "doh", nil, "`URL` of a resolver of DNS over HTTPS for --tree (default "+strings.Join(find.DefaultEndpoints, ", ")+")")
-	f.StringVar(&s.discv5, "discv5", "", "find nodes by UDP outside Tor, too, at `IP:PORT` such as 0.0.0.0:30303; only-onion refuses this")
 }
 
-// services returns what looks for nodes while the relay runs.
-func (s *finding) services(t *tor, policy devp2p.Policy, key *ecdsa.PrivateKey, boot []*enode.Node, m *peers.Manager) ([]func(context.Context) error, error) {
+// flagsOutside is flags with what leaves Tor.
+func (s *finding) flagsOutside(cmd *cobra.Command) {
+	s.flags(cmd)
+	cmd.Flags().StringVar(&s.discv5, "discv5", "", "find nodes by UDP outside Tor, too, at `IP:PORT` such as 0.0.0.0:30303; only-onion refuses this")
+}
+
+// nowhere reports whether the flags name no place to find nodes.
+func (s *finding) nowhere() bool { return len(s.lists)+len(s.trees) == 0 && s.discv5 == "" }
+
+// files returns the nodes of the lists that are files.
+func (s *finding) files() ([]*enode.Node, error) {
+	if len(s.lists) == 0 {
+		return nil, nil
+	}
+	if _, err := s.trusted(); err != nil { // for the lists at URLs, too
+		return nil, err
+	}
+	paths := slices.DeleteFunc(slices.Clone(s.lists), find.IsURL)
+	lists, err := s.read(paths)
+	if err != nil {
+		return nil, fmt.Errorf("--nodes: %w", err)
+	}
+	var all []*enode.Node
+	for _, l := range lists {
+		all = append(all, l.Nodes...)
+	}
+	return all, nil
+}
+
+// inside returns what looks for nodes through Tor.
+func (s *finding) inside(t *tor, policy devp2p.Policy, log *slog.Logger, sink find.Sink) ([]func(context.Context) error, error) {
 	var all []func(context.Context) error
+	if urls := slices.DeleteFunc(slices.Clone(s.lists), func(v string) bool { return !find.IsURL(v) }); len(urls) > 0 {
+		client, err := t.web("--nodes")
+		if err != nil {
+			return nil, err
+		}
+		keys, err := s.trusted()
+		if err != nil {
+			return nil, err
+		}
+		lists := find.Lists{URLs: urls, Client: client, Keys: keys, Log: log}
+		all = append(all, func(ctx context.Context) error { return lists.Run(ctx, sink) })
+	}
 	if len(s.trees) > 0 {
-		client, err := t.web()
+		client, err := t.web("--tree")
 		if err != nil {
 			return nil, err
 		}
 		trees := find.Trees{URLs: s.trees, Client: client, Endpoints: s.resolvers, OnionOnly: policy == devp2p.OnlyOnion}
-		all = append(all, func(ctx context.Context) error { return trees.Run(ctx, m.Add) })
+		all = append(all, func(ctx context.Context) error { return trees.Run(ctx, sink) })
+	}
+	return all, nil
+}
+
+// services returns what looks for nodes while a relay runs.
+func (s *finding) services(t *tor, policy devp2p.Policy, key *ecdsa.PrivateKey, boot []*enode.Node, m *peers.Manager, log *slog.Logger) ([]func(context.Context) error, error) {
+	all, err := s.inside(t, policy, log, m.Add)
+	if err != nil {
+		return nil, err
 	}
 	if s.discv5 != "" {
 		if !policy.AllowsClearnet() {
@@ -89,17 +145,17 @@ func follow(ctx context.Context, ln *enode.LocalNode, m *peers.Manager) {
 	}
 }
 
-// web returns an HTTP client whose connections go through Tor. open was called before.
-func (s *tor) web() (*http.Client, error) {
+// web returns an HTTP client whose connections go through Tor, for a flag. open was called before.
+func (s *tor) web(flag string) (*http.Client, error) {
 	switch {
 	case s.client != nil:
 		return s.client.HTTPClient(), nil
 	case s.proxy == "":
-		return nil, errors.New("--tree is read through Tor, which policy clearnet does not use")
+		return nil, fmt.Errorf("%s is read through Tor, which policy clearnet does not use", flag)
 	case strings.HasPrefix(s.proxy, "unix:"):
-		return nil, errors.New("--tree needs a SOCKS port with an address: --tor-proxy has a Unix socket")
+		return nil, fmt.Errorf("%s needs a SOCKS port with an address: --tor-proxy has a Unix socket", flag)
 	}
 	// "socks5h": the daemon looks names up. A user name of its own isolates these streams.
-	at := &url.URL{Scheme: "socks5h", Host: s.proxy, User: url.UserPassword("chive-eth", "tree")}
+	at := &url.URL{Scheme: "socks5h", Host: s.proxy, User: url.UserPassword("chive-eth", strings.TrimPrefix(flag, "--"))}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20}}, nil
 }

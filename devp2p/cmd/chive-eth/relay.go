@@ -92,7 +92,7 @@ func relayCommand() *cobra.Command {
 		},
 	}
 	s.tor.flags(cmd)
-	s.finding.flags(cmd)
+	s.finding.flagsOutside(cmd)
 	s.wallets.flags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&s.networks, "network", nil, "the Ethereum `NETWORK`: "+strings.Join(ethnode.Networks(), ", ")+"; or the file of a private Tor network (can be given twice)")

@@ -98,6 +98,10 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 			return err
 		}
 	}
+	listed, err := s.finding.files()
+	if err != nil {
+		return err
+	}
 	onions, closeOnions, err := s.open(policy, dir, log)
 	if err != nil {
 		return err
@@ -133,7 +137,15 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 			return fmt.Errorf("--bootnodes, node %d: %w", i+1, err)
 		}
 	}
-	services, err := s.finding.services(&s.tor, policy, key, lists[2], r.manager)
+	for _, n := range listed {
+		if err := r.manager.Add(n, "list"); err != nil {
+			log.Debug("a node of a list cannot be used", "err", err)
+		}
+	}
+	if len(r.manager.Status()) == 0 && s.finding.nowhere() {
+		fmt.Fprintf(out, "No node is known: this relay reaches nobody until somebody comes to it. %s, or --bootnodes NODE.\n", whatToGive)
+	}
+	services, err := s.finding.services(&s.tor, policy, key, lists[2], r.manager, log)
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,8 @@ The consensus client beside geth has a peer-to-peer network of its own, which th
 cover.
 
 Standard output has a line for each change: "node up" or "node away", "onion ADDRESS",
-"record ENR", "private", "not private: WHY", and "peers N" (nodes of which the node was
-told).`
+"record ENR", "private", "not private: WHY", "peers N" (nodes of which the node was told), and
+"nobody: WHAT TO GIVE" if no node is known.`
 
 const sidecarExample = `  chive-eth sidecar --ipc ~/.ethereum/geth.ipc --only-onion --static enr:-...
   chive-eth sidecar --ipc ~/.ethereum/geth.ipc --tor-proxy 127.0.0.1:9050 --static nodes.txt`
@@ -45,6 +45,7 @@ const sidecarExample = `  chive-eth sidecar --ipc ~/.ethereum/geth.ipc --only-on
 // sidecarSettings are the flags of chive-eth sidecar.
 type sidecarSettings struct {
 	tor
+	finding
 	ipc                  string
 	p2pPort, port        int
 	dataDir              string
@@ -64,6 +65,7 @@ func sidecarCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
 	}
 	s.torFlags(cmd)
+	s.finding.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&s.ipc, "ipc", "", "the node's IPC `SOCKET`: geth.ipc in its data directory")
 	f.BoolVar(&s.only, "only-onion", false, "open no onion while the node shows itself outside Tor")
@@ -102,6 +104,10 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("--static, node %d: %w", i+1, err)
 		}
 	}
+	listed, err := s.finding.files()
+	if err != nil {
+		return err
+	}
 	dir, lock, err := ownDir(s.dataDir)
 	if err != nil {
 		return err
@@ -112,13 +118,22 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeOnions()) }()
-	said := &said{out: cmd.OutOrStdout(), only: s.only}
+	said := &said{out: cmd.OutOrStdout(), only: s.only, alone: len(static) == 0 && s.finding.nowhere()}
 	side, err := sidecar.New(sidecar.Config{IPC: s.ipc, P2PPort: s.p2pPort, Dir: dir, Onions: onions, IsolatePeers: s.isolate, Port: s.port,
 		Static: static, MaxPeers: s.maxPeers, MaxInbound: s.maxInbound, OnlyOnion: s.only, Report: said.report, Log: log})
 	if err != nil {
 		return err
 	}
-	return side.Run(cmd.Context())
+	for _, n := range listed {
+		if err := side.Add(n, "list"); err != nil {
+			log.Debug("a node of a list cannot be used", "err", err)
+		}
+	}
+	services, err := s.finding.inside(&s.tor, devp2p.OnlyOnion, log, side.Add)
+	if err != nil {
+		return err
+	}
+	return runAll(cmd.Context(), append(services, side.Run))
 }
 
 // said prints what changed.
@@ -127,6 +142,9 @@ type said struct {
 	only bool
 	last sidecar.Status
 	any  bool // something was printed
+
+	// alone says that no flag names a node, or a place to find some, and that nobody was told so yet.
+	alone bool
 }
 
 func (p *said) report(s sidecar.Status) {
@@ -159,6 +177,10 @@ func (p *said) report(s sidecar.Status) {
 	}
 	if s.Forwards != last.Forwards {
 		line("peers %d", s.Forwards)
+	}
+	if p.alone && s.Record != nil && s.Known+s.Nodes+s.Inbound == 0 {
+		p.alone = false
+		line("nobody: no node is known, and geth gets no peer until somebody comes to the onion. %s.", whatToGive)
 	}
 	p.last, p.any = s, true
 }

@@ -25,7 +25,7 @@ func TestCompletion(t *testing.T) {
 
 // TestManual: groff and mandoc read the manual pages without a word.
 func TestManual(t *testing.T) {
-	if pages := programtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 6 {
+	if pages := programtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 11 {
 		t.Errorf("%d pages", len(pages))
 	}
 }

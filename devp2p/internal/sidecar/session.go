@@ -44,7 +44,8 @@ func (s *Sidecar) start(f face) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(err, ss.transport.Close())
 	}
-	protocol := onr.Protocol(&book{ss.manager, s, f.id}, onr.Config{Ask: s.cfg.Ask, Log: s.cfg.Log, Report: ss.score})
+	b := &book{ss.manager, s, f.id}
+	protocol := onr.Protocol(b, onr.Config{Ask: s.cfg.Ask, Log: s.cfg.Log, Report: ss.score})
 	// The entry "eth" may change later, when the node crosses a fork. Others use it only to
 	// see that there is an Ethereum node.
 	protocol.Attributes = []enr.Entry{onr.Fronts(*f.key)}
@@ -64,6 +65,7 @@ func (s *Sidecar) start(f face) (*session, error) {
 			_ = s.known.add(e, "kept", false) // those for which there is room
 		}
 	}
+	s.setBook(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	ss.cancel = cancel
 	go func() {

@@ -63,8 +63,10 @@ type Sidecar struct {
 	poked chan struct{} // of poke
 
 	mu     sync.Mutex
-	target string // guarded by mu: where the node listens; empty: it is away
-	last   Status // owned by Run
+	target string                   // guarded by mu: where the node listens; empty: it is away
+	book   *book                    // guarded by mu: of the session; nil: there is none
+	found  map[enode.ID]*enode.Node // guarded by mu: of Add
+	last   Status                   // owned by Run
 }
 
 // New reads the sidecar's key, or makes one. It opens nothing else.
@@ -100,6 +102,37 @@ func New(cfg Config) (*Sidecar, error) {
 		return nil, err
 	}
 	return &Sidecar{cfg: cfg, key: key, poked: make(chan struct{}, 1)}, nil
+}
+
+// Add takes a node that the caller found. It is given to the node, and asked for records, as those that
+// peers tell. A list may be read before there is an onion.
+func (s *Sidecar) Add(n *enode.Node, source string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found[n.ID()] == nil && len(s.found) >= maxCandidates {
+		return errors.New("sidecar: the list of nodes is full")
+	}
+	if s.found == nil {
+		s.found = map[enode.ID]*enode.Node{}
+	}
+	s.found[n.ID()] = n
+	if s.book == nil {
+		return nil
+	}
+	return s.book.Add(n, source)
+}
+
+// setBook tells Add of a session, which gets what was added before; nil: it has ended.
+func (s *Sidecar) setBook(b *book) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.book = b
+	if b == nil {
+		return
+	}
+	for _, n := range s.found {
+		_ = b.Add(n, "found") // those for which there is room
+	}
 }
 
 // loadKey reads the sidecar's identity, or makes it.

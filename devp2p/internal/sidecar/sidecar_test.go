@@ -100,6 +100,34 @@ func TestMeet(t *testing.T) {
 	b.await(t, a.id())
 }
 
+// TestAdd: a node that the caller found is asked for others, whether there is an onion then or
+// not, and again when there is another onion.
+func TestAdd(t *testing.T) {
+	nw := &fakeNet{}
+	node := newNode(t)
+	s, reports := startSidecar(t, node, Config{Onions: nw})
+	if err := s.Add(startThird(t, nw), "list"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, reports, "the first is asked", func(s Status) bool { return s.Contacts == 1 && s.Nodes == 1 })
+	if err := s.Add(startThird(t, nw), "list"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, reports, "both are asked", func(s Status) bool { return s.Contacts == 2 })
+	s.mu.Lock()
+	found := len(s.found)
+	for i := found; i < maxCandidates; i++ {
+		s.found[enode.ID{byte(i), byte(i >> 8)}] = nodeAt(t, 1, 1)
+	}
+	s.mu.Unlock()
+	if found != 2 {
+		t.Errorf("%d nodes are kept for the next onion", found)
+	}
+	if err := s.Add(nodeAt(t, maxCandidates, 1), "list"); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("more nodes than there is room for: %v", err)
+	}
+}
+
 // startThird runs a node that speaks nothing but onr/1.
 func startThird(t *testing.T, nw *fakeNet) *enode.Node {
 	t.Helper()

@@ -18,6 +18,7 @@ type Status struct {
 	// Inbound how many connections it has over the onion, and Contacts how many other
 	// nodes speak onr/1 with the sidecar.
 	Known, Forwards, Inbound, Contacts int
+	Nodes                              int    // that the sidecar itself could ask for others
 	Problem                            string // why there is no onion, if it is not the leaks
 }
 
@@ -26,7 +27,9 @@ func (s *Sidecar) report(st *state, status Status) {
 	status.Known, status.Forwards = s.known.len(), len(st.forwards)
 	if ss := st.session; ss != nil {
 		status.Inbound = ss.front.open()
-		for _, p := range ss.manager.Status() {
+		all := ss.manager.Status()
+		status.Nodes = len(all)
+		for _, p := range all {
 			if p.State == peers.Connected {
 				status.Contacts++
 			}
@@ -50,6 +53,6 @@ func (a Status) equal(b Status) bool {
 			return false
 		}
 	}
-	return a.Node == b.Node && a.Onion == b.Onion && a.Private == b.Private && a.Known == b.Known && a.Forwards == b.Forwards &&
+	return a.Node == b.Node && a.Onion == b.Onion && a.Private == b.Private && a.Known == b.Known && a.Nodes == b.Nodes && a.Forwards == b.Forwards &&
 		a.Inbound == b.Inbound && a.Contacts == b.Contacts && a.Problem == b.Problem
 }

@@ -123,6 +123,7 @@ func (st *state) endSession(s *Sidecar) {
 	if st.session == nil {
 		return
 	}
+	s.setBook(nil)
 	if err := st.session.close(); err != nil {
 		s.cfg.Log.Warn("sidecar: the onion ended", "err", err)
 	}

@@ -1,0 +1,127 @@
+package find
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/devp2p/internal/nodelist"
+	"github.com/chivenet/chive/program"
+)
+
+// Lists are signed lists of nodes at URLs.
+type Lists struct {
+	URLs   []string     // https, or http to an onion
+	Client *http.Client // through Tor
+	Keys   []ed25519.PublicKey
+	Log    *slog.Logger // gets no URL
+}
+
+// The times of lists at URLs.
+const (
+	listTimeout = time.Minute // for one answer
+	listAgain   = 6 * time.Hour
+	listMin     = 30 * time.Second // after a failure; it doubles up to listMax
+	listMax     = 30 * time.Minute
+)
+
+// IsURL reports whether the value of a flag names a list at a URL, and not a file.
+func IsURL(value string) bool {
+	return strings.HasPrefix(value, "https://") || strings.HasPrefix(value, "http://")
+}
+
+// Run gets the lists until ctx ends, again and again as their publishers change them, and gives their
+// nodes to sink. An error is a mistake in the configuration. What fails later is tried again.
+func (l Lists) Run(ctx context.Context, sink Sink) error {
+	if l.Client == nil {
+		return errors.New("find: an HTTP client is required: one through Tor")
+	}
+	for _, text := range l.URLs {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" {
+			return fmt.Errorf("find: a list of nodes: %q is no URL", text)
+		}
+		if host := u.Hostname(); u.Scheme != "https" && !(u.Scheme == "http" && (strings.HasSuffix(host, ".onion") || host == "127.0.0.1")) {
+			return fmt.Errorf("find: a list of nodes: %q: want https, or http to an onion", text)
+		}
+	}
+	var wg sync.WaitGroup
+	for i, u := range l.URLs {
+		wg.Go(func() { l.follow(ctx, i+1, u, sink) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// follow gets one list again and again.
+func (l Lists) follow(ctx context.Context, number int, at string, sink Sink) {
+	var last time.Time // when the newest one was published
+	wait := listMin
+	for {
+		list, err := l.get(ctx, at, last)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			l.Log.Warn("a list of nodes cannot be used", "list", number, "err", err)
+		default:
+			last = list.Published
+			for _, n := range list.Nodes {
+				_ = sink(n, fmt.Sprint("list ", number)) // it says why it refuses; here nothing follows from that
+			}
+		}
+		next := listAgain
+		if err != nil {
+			next, wait = wait, min(2*wait, listMax)
+		} else {
+			wait = listMin
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+	}
+}
+
+// get gets a list and verifies it. One that was published before the last one is refused: whoever
+// serves it could hide what was changed since.
+func (l Lists) get(ctx context.Context, at string, last time.Time) (*nodelist.List, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := l.Client.Do(req)
+	if err != nil {
+		if e := (*url.Error)(nil); errors.As(err, &e) {
+			err = e.Err // without the URL
+		}
+		return nil, program.Why(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answers: %d", resp.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, nodelist.MaxBytes+1))
+	if err != nil {
+		return nil, program.Why(err)
+	}
+	list, err := nodelist.Verify(text, l.Keys, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if list.Published.Before(last) {
+		return nil, fmt.Errorf("the list is of %s, and older than the one before", list.Published.Format(time.RFC3339))
+	}
+	return list, nil
+}
