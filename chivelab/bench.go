@@ -75,7 +75,7 @@ each pair, and its server counts.`,
 	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "`PATH` of obfs4proxy, to measure it too")
 	f.StringVar(&p.Iperf, "iperf", "", "`PATH` of iperf 2, to measure uploads with it too")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
-	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG and PDF")
+	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG, PDF and SVG")
 	return cmd
 }
 

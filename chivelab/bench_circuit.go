@@ -89,7 +89,7 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	f.BoolVar(&inProcess, "in-process", false, "run the command's own relays inside this process: then their processor time is not known")
 	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build in addition (with --plots: 100)")
 	f.StringVar(&jsonFile, "json", "", "write the report and its raw samples to `FILE`, as JSON")
-	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF and JSON")
+	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF, SVG and JSON")
 	cmd.AddCommand(&cobra.Command{
 		Use: "relay", Short: "Run one of the measurement's relays", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,4 +1,4 @@
-// Package plot draws figures of measurements, the same into PNG and PDF.
+// Package plot draws figures of measurements, the same into PNG, PDF and SVG.
 package plot
 
 import (
@@ -53,6 +53,7 @@ type Canvas struct {
 	img *image.RGBA
 	gc  *drawing.RasterGraphicContext
 	pdf *fpdf.Fpdf
+	svg svg
 	err error
 }
 
@@ -99,6 +100,7 @@ func (c *Canvas) Polygon(fill color.RGBA, xy ...float64) {
 	c.gc.Fill()
 	c.pdf.SetFillColor(int(fill.R), int(fill.G), int(fill.B))
 	c.pdf.Polygon(pts, "F")
+	c.svg.polygon(fill, xy)
 }
 
 // Rect fills a rectangle.
@@ -126,6 +128,7 @@ func (c *Canvas) Line(stroke color.RGBA, width float64, xy ...float64) {
 	c.gc.SetLineWidth(width * scale)
 	c.gc.Stroke()
 	c.pdf.DrawPath("D")
+	c.svg.line(stroke, width, xy)
 }
 
 // Dot fills a circle.
@@ -159,6 +162,7 @@ func (c *Canvas) Text(x, y, size float64, align Align, s string, col color.RGBA)
 	if c.err != nil {
 		return
 	}
+	c.svg.text(x, y, size, align, s, col)
 	c.gc.SetFontSize(size * scale)
 	c.gc.SetFillColor(col)
 	// The two renderers space letters a little differently.
@@ -181,6 +185,7 @@ func (c *Canvas) TextUp(x, y, size float64, s string, col color.RGBA) {
 	if c.err != nil {
 		return
 	}
+	c.svg.textUp(x, y, size, s, col)
 	w := c.TextWidth(size, s)
 	c.gc.SetFontSize(size * scale)
 	c.gc.SetFillColor(col)
@@ -199,8 +204,8 @@ func (c *Canvas) TextUp(x, y, size float64, s string, col color.RGBA) {
 	c.pdf.TransformEnd()
 }
 
-// Save writes the figure as name.png and name.pdf into a directory, which must
-// exist.
+// Save writes the figure as name.png, name.pdf and name.svg into a directory, which
+// must exist.
 func (c *Canvas) Save(dir, name string) error {
 	if c.err != nil {
 		return c.err
@@ -217,6 +222,9 @@ func (c *Canvas) Save(dir, name string) error {
 		return fault.New(fault.Local, "plot %s: %w", name, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".pdf"), b.Bytes(), 0o644); err != nil {
+		return fault.New(fault.Local, "plot: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".svg"), c.svg.file(), 0o644); err != nil {
 		return fault.New(fault.Local, "plot: %w", err)
 	}
 	return nil

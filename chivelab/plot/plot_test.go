@@ -2,21 +2,23 @@ package plot
 
 import (
 	"bytes"
+	"encoding/xml"
 	"image/png"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-// TestSave: both files are what they claim to be, and what was drawn is there.
+// TestSave: all files are what they claim to be, and what was drawn is there.
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
 	c := New("a title")
 	a := c.NewAxes(100, 60, 400, 300, 873, "us")
 	a.Bar(a.Slot(0, 2), 50, 0, 500, Color(0))
 	a.Box(a.Slot(1, 2), 50, NewBox([]float64{1, 2, 3, 4, 100, 5000}), Color(1))
-	c.TextUp(30, 200, 12, "µs", Black)
+	c.TextUp(30, 200, 12, "µs <&>", Black)
 	if err := c.Save(dir, "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +43,29 @@ func TestSave(t *testing.T) {
 	p, err := os.ReadFile(filepath.Join(dir, "x.pdf"))
 	if err != nil || !bytes.HasPrefix(p, []byte("%PDF-1.")) || !bytes.Contains(p[len(p)-8:], []byte("%%EOF")) {
 		t.Error("no PDF", err)
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "x.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch v := token.(type) {
+		case xml.StartElement:
+			seen[v.Name.Local]++
+		case xml.CharData:
+			seen[string(v)]++
+		}
+	}
+	if seen["svg"] != 1 || seen["polygon"] < 3 || seen["polyline"] < 5 || seen["a title"] != 1 || seen["µs <&>"] != 1 {
+		t.Errorf("in the SVG: %v", seen)
 	}
 	if err := New("x").Save(filepath.Join(dir, "missing"), "x"); err == nil {
 		t.Error("saved into a directory that is not there")

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Plot draws the report's figures as PNG and PDF into a directory, which it
+// Plot draws the report's figures as PNG, PDF and SVG into a directory, which it
 // creates. It also writes the raw samples there (circuits.json). The figures:
 // stage_breakdown, handshake_vs_circuit, latency_distribution, network_vs_crypto,
 // performance_summary, and, if circuits of all lengths were measured,

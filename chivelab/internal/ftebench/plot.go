@@ -27,7 +27,7 @@ var figures = []figure{
 	{"iperf-proxied", "iperf through proxies", "Mbit/s", false, true, func(p Point) float64 { return p.Iperf }},
 }
 
-// Plot writes the report's curves as PNG and PDF files into a directory, which
+// Plot writes the report's curves as PNG, PDF and SVG files into a directory, which
 // it makes: throughput, with the bare machine's curve, which dwarfs the others;
 // proxied, perconn, download and memory without it; and iperf-raw and
 // iperf-proxied, the two curves of "How many users can an fteproxy server
