@@ -11,7 +11,7 @@ PLATFORMS_LIBP2P = linux/arm
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion judge-onion bench-fte bench-circuit flood
+.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion bench-eth judge-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 .PHONY: changelog release package-test devp2p libp2p peers texts install uninstall
 all: lint test
@@ -198,6 +198,13 @@ bench-relay: build
 # three minutes.
 bench-onion: build
 	./bin/chivelab bench onion --json bench-onion.json $(BENCH_ONION)
+
+# bench-eth measures Ethereum's peer-to-peer protocol over addresses, Chive's onions and C
+# tor's, and prints tables: two minutes. BENCH_ETH="--report DIR" takes half an hour and
+# more, and writes a report with figures.
+bench-eth:
+	mkdir -p bin && go build -C devp2p -o $(CURDIR)/bin/ ./cmd/chive-eth
+	./bin/chive-eth bench $(or $(BENCH_ETH),--short)
 
 # judge-onion has C tor judge Chive's onion services in about an hour: each role of a
 # relay in turn, introduction points and directories that are killed, changes of time

@@ -1,10 +1,17 @@
 // Package bench measures Ethereum's peer-to-peer protocol over a plain connection, over
-// Chive's onions, and over those of a stock tor, in one run on a network of relays on
-// this machine: how long a connection takes, by stages; how fast data and answers are; and
-// what a node's peers cost.
+// Chive's onions, and over those of a stock tor, in one run on networks of relays on this
+// machine, and writes a report.
 //
-//	run.go     the measurements, one after the other
-//	remote.go  the measuring side: RLPx without a server, to time its steps
-//	node.go    the measured node, in a process of its own
-//	report.go  the results as text and JSON; figures.go draws them
+//	run.go       the steps of a run, one after the other; sizes.go says how much of each
+//	basic.go     connections by stages, downloads, round trips
+//	crowd.go     what peers cost a node, and what each gets
+//	load.go      a connection beside others
+//	circuits.go  one circuit for all, one a peer, built ahead
+//	policies.go  the policies, side by side
+//	overlinks.go the first three behind slow links, which line.go makes
+//	world.go     networks and nodes; node.go is a measured node, a process of its own
+//	remote.go    the measuring side: RLPx without a server, to time its steps
+//	rows.go      what was measured; text.go, page.go and figures.go write it
+//
+// Kinds take turns where they can, so that what else this machine does hits all of them.
 package bench

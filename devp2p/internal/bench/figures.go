@@ -2,105 +2,106 @@ package bench
 
 import (
 	"image/color"
-	"time"
 
 	"github.com/chivenet/chive/chivelab/plot"
 )
 
-// WriteFigures draws the results into a directory, each as PNG and PDF.
-func WriteFigures(dir string, results []Result) error {
-	for name, c := range map[string]*plot.Canvas{"connection": drawSetup(results), "speed": drawSpeed(results), "peers": drawPeers(results)} {
-		if err := c.Save(dir, name); err != nil {
-			return err
+// A figure is bars of some rows of a table: a group for each case or measure, and in it a bar
+// for each way.
+type figure struct {
+	file, title, table string
+	measure            string // of all bars; empty: each group is a measure
+	condition          string // of all bars; empty and measure is set: each group is a case
+	unit               string
+}
+
+// figures are all figures.
+var figures = []figure{
+	{"connection-first", "A first connection, by stages: medians, with minimum and p95", tableConnection, "", caseFirst, unitMS},
+	{"connection-later", "A later connection, by stages: medians, with minimum and p95", tableConnection, "", caseLater, unitMS},
+	{"throughput", "A download over one connection: medians, with minimum and p95", tableThroughput, "download", "", unitRate},
+	{"ping-pong", "A round trip of 64 bytes: medians, with minimum and p95", tablePing, "round trip", "", unitMS},
+	{"memory", "Memory of a node with its Tor daemon, by its peers", tablePeers, "memory", "", unitMB},
+	{"processor", "Processor time of a node with its Tor daemon, by its peers", tablePeers, "processor", "", unitShare},
+	{"shares-latency", "4 KiB under traffic, by the number of peers: medians, with minimum and p95", tableShares, "answer under traffic", "", unitMS},
+	{"shares-throughput", "What each peer gets when all download: medians, with minimum and p95", tableShares, "download, each peer", "", unitRate},
+	{"load-latency", "A round trip beside a load: medians, with minimum and p95", tableLoad, "round trip", "", unitMS},
+	{"load-throughput", "A download of 1 MiB beside a load: medians, with minimum and p95", tableLoad, "download of 1 MiB", "", unitRate},
+	{"circuits", "A connection, by how it gets its circuit: medians, with minimum and p95", tableCircuits, "connection", "", unitMS},
+	{"policies", "Policies toward a node with an onion and an address: medians, with minimum and p95", tablePolicies, "", "", unitMS},
+	{"links-connection", "A later connection over slow links, by stages: medians, with minimum and p95", tableLinks, "", caseLater, unitMS},
+	{"links-ping-pong", "A round trip over slow links: medians, with minimum and p95", tableLinks, "round trip", "", unitMS},
+	{"links-throughput", "A download over slow links: medians, with minimum and p95", tableLinks, "download", "", unitRate},
+}
+
+// WriteFigures draws the report into a directory, each figure as PNG, PDF and SVG. Tables
+// that were not measured have none.
+func (r *Report) WriteFigures(dir string) error {
+	for _, f := range figures {
+		if c := f.draw(r); c != nil {
+			if err := c.Save(dir, f.file); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
+// axis is what the left side of a figure says.
+var axis = map[string]string{unitMS: "milliseconds", unitRate: "megabytes per second", unitMB: "megabytes", unitShare: "percent of one processor"}
 
-// drawSetup stacks the stages of a connection.
-func drawSetup(results []Result) *plot.Canvas {
-	c := plot.New("A connection, by stages (medians)")
-	stages := []struct {
-		name string
-		of   func(Stages) time.Duration
-	}{
-		{"TCP or onion", func(s Stages) time.Duration { return s.Connect }},
-		{"RLPx", func(s Stages) time.Duration { return s.RLPx }},
-		{"hello", func(s Stages) time.Duration { return s.Hello }},
-		{"status", func(s Stages) time.Duration { return s.Status }},
+// rows returns what the figure is of.
+func (f figure) rows(r *Report) (out []Row) {
+	for _, row := range r.rows(f.table) {
+		if row.Unit == f.unit && (f.measure == "" || row.Measure == f.measure) && (f.measure != "" || row.Case == f.condition) {
+			out = append(out, row)
+		}
 	}
+	return out
+}
+
+// draw draws the figure, or returns nil if there is nothing to draw.
+func (f figure) draw(r *Report) *plot.Canvas {
+	rows := f.rows(r)
+	if len(rows) == 0 {
+		return nil
+	}
+	ways, lines := shape(rows)
+	c := plot.New(f.title)
 	largest := 0.0
-	for i := range results {
-		sum := 0.0
-		for _, s := range stages {
-			sum += ms(results[i].stage(s.of))
-		}
-		largest = max(largest, sum)
+	for _, row := range rows {
+		largest = max(largest, row.P95, row.Median)
 	}
-	a := c.NewAxes(90, 70, 620, 390, largest, "ms")
-	for i := range results {
-		x, from := a.Slot(i, len(results)), 0.0
-		for j, s := range stages {
-			to := from + ms(results[i].stage(s.of))
-			a.Bar(x, 0.5*a.W/float64(len(results)), from, to, plot.Color(j))
-			from = to
+	a := c.NewAxes(90, 70, 700, 390, largest, axis[f.unit])
+	slots := len(lines) * (len(ways) + 1)
+	for i, l := range lines {
+		for j, way := range ways {
+			row, ok := r.find(f.table, way, l.condition, l.measure)
+			if !ok {
+				continue
+			}
+			x := a.Slot(i*(len(ways)+1)+j, slots) + 0.5*a.W/float64(slots)
+			a.Bar(x, 0.85*a.W/float64(slots), 0, row.Median, plot.Color(j))
+			top := row.Median
+			if row.N > 1 {
+				a.Error(x, row.Min, row.P95)
+				top = max(top, row.P95)
+			}
+			c.Text(x, a.At(top)-5, min(11, 300/float64(slots)+2), plot.Center, number(row.Median), plot.Black)
 		}
-		a.Label(x, string(results[i].Kind))
+		name := l.measure
+		if f.measure != "" {
+			name = l.condition
+		}
+		middle := a.X + a.W*(float64(i)+0.5)/float64(len(lines))
+		if f.measure == "" || l.condition != "" {
+			c.Text(middle, a.Y+a.H+18+14*float64(i%2*min(len(lines)/7, 1)), 11, plot.Center, name, plot.Black)
+		}
 	}
-	var names []string
 	var colors []color.RGBA
-	for j, s := range stages {
-		names, colors = append(names, s.name), append(colors, plot.Color(j))
+	for j := range ways {
+		colors = append(colors, plot.Color(j))
 	}
-	c.Key(740, 90, names, colors)
-	return c
-}
-
-// drawSpeed has the round trips and the rate of the download side by side.
-func drawSpeed(results []Result) *plot.Canvas {
-	c := plot.New("Ping-pong (median), and a download")
-	var trips, rates []float64
-	for i := range results {
-		trips, rates = append(trips, ms(median(results[i].Echo))), append(rates, results[i].Rate()/1e6)
-	}
-	for k, values := range [][]float64{trips, rates} {
-		largest := 0.0
-		for _, v := range values {
-			largest = max(largest, v)
-		}
-		a := c.NewAxes(90+450*float64(k), 70, 350, 390, largest, []string{"ms", "MB/s"}[k])
-		for i, v := range values {
-			a.Bar(a.Slot(i, len(values)), 0.5*a.W/float64(len(values)), 0, v, plot.Color(i))
-			a.Label(a.Slot(i, len(values)), string(results[i].Kind)+" "+plot.Number(v))
-		}
-	}
-	return c
-}
-
-// drawPeers has a node's memory by the number of its peers.
-func drawPeers(results []Result) *plot.Canvas {
-	c := plot.New("Memory of a node, by the number of its peers")
-	largest, slots := 0.0, 0
-	for _, r := range results {
-		slots += len(r.Peers)
-		for _, u := range r.Peers {
-			largest = max(largest, float64(u.RSS)/1e6)
-		}
-	}
-	a := c.NewAxes(90, 70, 700, 390, largest, "MB")
-	var names []string
-	var colors []color.RGBA
-	at := 0
-	for i, r := range results {
-		for _, u := range r.Peers {
-			a.Bar(a.Slot(at, slots), 0.7*a.W/float64(slots), 0, float64(u.RSS)/1e6, plot.Color(i))
-			a.Label(a.Slot(at, slots), plot.Number(float64(u.Peers)))
-			at++
-		}
-		names, colors = append(names, string(r.Kind)), append(colors, plot.Color(i))
-	}
-	c.Key(810, 90, names, colors)
+	c.Key(810, 90, ways, colors)
 	return c
 }

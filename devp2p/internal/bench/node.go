@@ -23,21 +23,24 @@ type Kind string
 const (
 	Clear Kind = "clearnet"
 	Chive Kind = "chive"
-	// Tor and Vanilla are onions of a stock tor: over Chive's relays, as Chive's own are;
-	// and over stock tor's relays with its Vanilla scheduler.
+	// Tor, Vanilla and KIST are onions of a stock tor: over Chive's relays, as Chive's own
+	// are; and over stock tor's relays with one of its schedulers.
 	Tor     Kind = "tor"
 	Vanilla Kind = "tor-vanilla"
+	KIST    Kind = "tor-kist"
 )
 
 // Kinds are all kinds, in the order of reports.
-var Kinds = []Kind{Clear, Chive, Tor, Vanilla}
+var Kinds = []Kind{Clear, Chive, Tor, Vanilla, KIST}
 
 // NodeConfig is the configuration of a measured node.
 type NodeConfig struct {
 	Kind    Kind
 	Network string // a network file, for Chive
-	Control string // a Tor daemon's control port, for Tor and Vanilla
+	Control string // a Tor daemon's control port, for those of a stock tor
 	SOCKS   string // its SOCKS port
+	Proxy   string // by which Chive's client reaches relays; empty: none
+	Both    bool   // it has an address beside the onion
 	Dir     string
 }
 
@@ -121,7 +124,7 @@ func Node(ctx context.Context, out io.Writer, cfg NodeConfig) error {
 		return err
 	}
 	pc := peers.Config{Key: key, Transport: tr, Name: "bench", MaxPeers: MaxPeers, PerCircuit: MaxPeers, MaxPending: 64, Protocols: []p2p.Protocol{protocol()}}
-	if cfg.Kind == Clear {
+	if cfg.Kind == Clear || cfg.Both {
 		pc.ListenAddr = "127.0.0.1:0"
 	}
 	m, err := peers.New(pc)
@@ -171,13 +174,13 @@ func onionsOf(cfg NodeConfig) (o ownedOnions, p devp2p.Policy, err error) {
 		if err != nil {
 			return o, "", err
 		}
-		o.client, err = chive.New(chive.Config{Network: network, DataDir: filepath.Join(cfg.Dir, "client")})
+		o.client, err = chive.New(chive.Config{Network: network, DataDir: filepath.Join(cfg.Dir, "client"), Proxy: cfg.Proxy})
 		if err != nil {
 			return o, "", err
 		}
 		o.Onions = devp2p.Embedded(o.client)
 		return o, devp2p.OnlyOnion, nil
-	case Tor, Vanilla:
+	case Tor, Vanilla, KIST:
 		o.Onions, err = devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: cfg.SOCKS, Control: cfg.Control})
 		return o, devp2p.OnlyOnion, err
 	}

@@ -48,6 +48,15 @@ func (s Stages) Total() time.Duration { return s.Connect + s.RLPx + s.Hello + s.
 type remote struct {
 	conn net.Conn
 	rlpx *rlpx.Conn
+	stop func() // of what closes it when a context ends; nil: nothing does
+}
+
+// close ends the connection.
+func (r *remote) close() {
+	if r.stop != nil {
+		r.stop()
+	}
+	r.conn.Close()
 }
 
 // connect connects and does the handshakes, and times the steps.
@@ -151,22 +160,68 @@ func (r *remote) get(n int64) (time.Duration, error) {
 		return 0, err
 	}
 	for n > 0 {
-		data, err := r.receive(baseMsgs + msgData)
+		part, err := r.part()
 		if err != nil {
 			return 0, err
 		}
-		_, content, _, err := rlp.Split(data)
-		if err != nil || len(content) == 0 {
-			return 0, errors.New("a malformed answer")
-		}
-		n -= int64(len(content))
+		n -= int64(part)
 	}
 	return time.Since(began), nil
 }
 
-// hold keeps a connection until it is closed.
-func (r *remote) hold() {
-	r.receive(^uint64(0)) // no message has this code: it returns at the end
+// window is what load asks for at a time, twice: so there is always an answer on its way.
+const window = 128 << 10
+
+// load downloads until the deadline, and returns how many bytes came until then. The
+// connection can be used after that. After pace, if that is not zero, it asks for the
+// next window.
+func (r *remote) load(until time.Time, pace time.Duration) (got int64, err error) {
+	ask, ahead := time.Now(), 2
+	if pace > 0 {
+		ahead = 1
+	}
+	asked := 0
+	for time.Now().Before(until) || asked > 0 {
+		for asked < ahead && time.Now().Before(until) {
+			if err := r.send(baseMsgs+msgGet, uint64(window)); err != nil {
+				return got, err
+			}
+			asked++
+		}
+		for left := window; left > 0; {
+			n, err := r.part()
+			if err != nil {
+				return got, err
+			}
+			left -= n
+			if time.Now().Before(until) {
+				got += int64(n)
+			}
+		}
+		asked--
+		if pace > 0 {
+			ask = ask.Add(pace)
+			if late := time.Since(ask); late > 0 {
+				ask = ask.Add(late) // what could not be sent in time is not made up for
+			} else {
+				<-time.After(min(-late, time.Until(until)))
+			}
+		}
+	}
+	return got, nil
+}
+
+// part reads one message of a download and returns its size.
+func (r *remote) part() (int, error) {
+	data, err := r.receive(baseMsgs + msgData)
+	if err != nil {
+		return 0, err
+	}
+	_, content, _, err := rlp.Split(data)
+	if err != nil || len(content) == 0 {
+		return 0, errors.New("a malformed answer")
+	}
+	return len(content), nil
 }
 
 // pubkey returns a node's key.
