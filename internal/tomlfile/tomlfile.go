@@ -93,6 +93,9 @@ func Entries(what string, doc []byte) ([]Entry, error) {
 			if md.PrimitiveDecode(p, &tables) != nil || i >= len(tables) {
 				return 0
 			}
+			if line := lineInTable(doc, k[0], i, len(tables), key); line > 0 {
+				return line
+			}
 			return lineOf(&md, nil, nil, tables[i][key])
 		}}
 		if err := md.PrimitiveDecode(p, &e.Value); err != nil {
