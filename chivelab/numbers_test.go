@@ -29,6 +29,10 @@ func TestWrongNumbers(t *testing.T) {
 		"bench circuit --count 0":      "are possible",
 		"bench fte --pings 0":          "above 0",
 		"bench circuit --hops 9":       "are possible",
+		"experiment run h --at-once 0": "below what is possible",
+		"experiment run h h":           "two experiments are called h01-z1-up",
+		"experiment run h13":           "no shipped experiment",
+		"experiment compare . .":       "experiment.toml",
 	} {
 		root := rootCommand()
 		root.SetArgs(strings.Fields(args))

@@ -143,6 +143,7 @@ var levels = map[string]int{
 	"chivelab/internal/...":        top + 3,
 	"chivelab/internal/bench":      top + 4,
 	"chivelab/internal/benchonion": top + 5,
+	"chivelab/internal/experiment": top + 5,
 	"chivelab/internal/flood":      top + 5,
 	"chivelab/internal/linkcheck":  top + 5,
 	"chivelab/internal/links":      top + 3,

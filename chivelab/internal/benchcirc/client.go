@@ -2,10 +2,11 @@ package benchcirc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -29,7 +30,8 @@ type client struct {
 	plan    *Plan
 	kind    *handshake.Kind
 	network *netdir.Network
-	relays  []*relay // own ones, in the order of paths; nil on a network
+	relays  []*relay      // own ones, in the order of paths; nil on a network
+	path    []ident.RSAID // of a Builder; nil: as clients choose
 	env     *circuit.Env
 	chans   *channel.Manager
 	dir     *netdir.Directory // nil when it is fetched for each circuit
@@ -41,15 +43,15 @@ const circuitTimeout = 30 * time.Second
 
 var errOver = fault.New(fault.Closed, "the measurement of this circuit is over")
 
-func newClient(ctx context.Context, p *Plan, network *netdir.Network, relays []*relay) (*client, error) {
+func newClient(ctx context.Context, p *Plan, network *netdir.Network, relays []*relay, path []ident.RSAID, dial func(context.Context, netip.AddrPort) (net.Conn, error)) (*client, error) {
 	log := slog.New(slog.DiscardHandler)
-	c := &client{plan: p, network: network, relays: relays, env: &circuit.Env{Log: log, Now: time.Now}, params: flow.DefaultParams()}
+	c := &client{plan: p, network: network, relays: relays, path: path, env: &circuit.Env{Log: log, Now: time.Now}, params: flow.DefaultParams()}
 	var err error
 	if c.kind, err = p.kind(); err != nil {
 		return nil, err
 	}
 	cfg := &channel.Config{Log: log, Now: time.Now, Stats: new(channel.Stats)}
-	c.chans = channel.NewManager(cfg, &channel.LinkConfig{Log: log}, dialTCP)
+	c.chans = channel.NewManager(cfg, &channel.LinkConfig{Log: log}, dial)
 	first, err := c.fetch(ctx)
 	if err != nil {
 		c.chans.Close()
@@ -126,6 +128,9 @@ func (s dirStream) Close() error {
 
 // choose returns the path's relays.
 func (c *client) choose(d *netdir.Directory, hops int) ([]linkspec.Target, error) {
+	if c.path != nil {
+		return lookUp(d, c.path[:hops])
+	}
 	if c.relays == nil {
 		spec := &path.Spec{Hops: hops}
 		if c.kind.Set.Valid() {
@@ -138,9 +143,18 @@ func (c *client) choose(d *netdir.Directory, hops int) ([]linkspec.Target, error
 		}
 		return p.Targets(), nil
 	}
-	out := make([]linkspec.Target, hops)
-	for i := range out {
-		r, ok := d.Lookup(c.relays[i].RSA)
+	ids := make([]ident.RSAID, hops)
+	for i := range ids {
+		ids[i] = c.relays[i].RSA
+	}
+	return lookUp(d, ids)
+}
+
+// lookUp returns the relays of a path.
+func lookUp(d *netdir.Directory, ids []ident.RSAID) ([]linkspec.Target, error) {
+	out := make([]linkspec.Target, len(ids))
+	for i, id := range ids {
+		r, ok := d.Lookup(id)
 		if !ok || !r.HasMicrodesc() {
 			return nil, fault.New(fault.Directory, "relay %d is not in the directory", i+1)
 		}
@@ -165,38 +179,47 @@ func (c *client) protect(targets []linkspec.Target) ([]circuit.Protection, error
 
 // build builds one circuit, measures it from before the directory until the last
 // hop is complete, and closes it.
-func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.Protection, err error) {
+func (c *client) build(ctx context.Context, hops int) (Sample, []circuit.Protection, error) {
+	circ, s, how, err := c.open(ctx, hops)
+	if err == nil {
+		circ.Close(cell.DestroyNone, errOver)
+	}
+	return s, how, err
+}
+
+// open is build for a caller who closes the circuit.
+func (c *client) open(ctx context.Context, hops int) (circ *circuit.Circuit, s Sample, how []circuit.Protection, err error) {
 	ctx, cancel := context.WithTimeout(ctx, circuitTimeout)
 	defer cancel()
 	clock := newClock(c.relays)
 	d := c.dir
 	if d == nil {
 		if d, err = c.fetch(ctx); err != nil {
-			return s, nil, err
+			return nil, s, nil, err
 		}
 	}
 	targets, err := c.choose(d, hops)
 	if err != nil {
-		return s, nil, err
+		return nil, s, nil, err
 	}
 	if how, err = c.protect(targets); err != nil {
-		return s, nil, err
+		return nil, s, nil, err
 	}
 	s.Directory = clock.stage()
 	ch, err := c.chans.Get(ctx, targets[0])
 	if err != nil {
-		return s, nil, err
+		return nil, s, nil, err
 	}
 	opts := circuit.HopOptions{Congestion: true, Flow: &c.params}
 	if !c.kind.Set.Valid() {
 		opts.Handshake = c.kind // what protects the hops decides otherwise
 	}
-	circ, err := circuit.Build(ctx, c.env, ch, &circuit.Route{
+	circ, err = circuit.Build(ctx, c.env, ch, &circuit.Route{
 		Targets: targets, Options: opts, Protect: how, Strict: true,
 		Built: func(int) { s.Hops = append(s.Hops, clock.stage()) },
 	})
 	if err != nil {
-		return s, nil, err
+		return nil, s, nil, err
 	}
 	for i, h := range circ.Hops() {
 		s.Hops[i].Crypto, s.Hops[i].Ahead = micros(h.HandshakeTime()), micros(h.HandshakeAhead())
@@ -208,11 +231,11 @@ func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.P
 	for _, h := range s.Hops {
 		s.Total += h.Wall
 	}
-	circ.Close(cell.DestroyNone, errOver)
-	if errors.Is(err, context.Canceled) {
-		err = fault.Wrap(fault.Closed, err)
+	if err != nil {
+		circ.Close(cell.DestroyNone, errOver)
+		return nil, s, nil, err
 	}
-	return s, how, err
+	return circ, s, how, nil
 }
 
 // clock divides time and processor time into stages.

@@ -22,7 +22,7 @@ func Run(ctx context.Context, p Plan, progress func(done, of, failed int)) (*Rep
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	r := &Report{Handshake: p.Handshake, Directory: "cached", Relays: "network", Count: p.Count, Machine: thisMachine(), Samples: []Sample{}}
+	r := &Report{Handshake: p.Handshake, Directory: "cached", Relays: "network", Count: p.Count, Machine: ThisMachine(), Samples: []Sample{}}
 	if p.Cold {
 		r.Directory = "cold"
 	}
@@ -42,7 +42,7 @@ func Run(ctx context.Context, p Plan, progress func(done, of, failed int)) (*Rep
 		}
 		defer stopRelays(relays)
 	}
-	c, err := newClient(ctx, &p, network, relays)
+	c, err := newClient(ctx, &p, network, relays, nil, dialTCP)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,8 @@ func carriages(how []circuit.Protection, hops int) string {
 	return out
 }
 
-// thisMachine describes this machine, with the data that the system provides.
-func thisMachine() Machine {
+// ThisMachine describes this machine, with the data that the system provides.
+func ThisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
 		m.Load = strings.Join(strings.Fields(string(b))[:3], " ")

@@ -110,21 +110,8 @@ func ParseFile(name string, doc []byte) (*File, error) {
 			}
 			out.Seed = uint64(n)
 		case "link":
-			tables, ok := tablesOf(e.Value)
-			if !ok || len(tables) > maxLinks {
-				return nil, at(e.Line(), fault.New(fault.Config, "links are written as [[link]], %d at most", maxLinks))
-			}
-			for i, t := range tables {
-				if key, err := out.add(t); err != nil {
-					line := e.LineIn(i, key)
-					if line == 0 { // it is missing
-						line = e.LineIn(i, keyName)
-					}
-					if line == 0 {
-						line = e.Line()
-					}
-					return nil, at(line, fmt.Errorf("link %d: %w", i+1, err))
-				}
+			if out.Links, err = ParseTables(name, e); err != nil {
+				return nil, err
 			}
 		default:
 			return nil, at(e.Line(), tomlfile.Unknown(e.Key, []string{"seed", "link"}))
@@ -134,6 +121,29 @@ func ParseFile(name string, doc []byte) (*File, error) {
 		return nil, fault.New(fault.Config, "%s: it has no [[link]]", name)
 	}
 	return out, nil
+}
+
+// ParseTables reads the tables [[link]] of a file with that name, which may have other tables beside them.
+func ParseTables(name string, e tomlfile.Entry) ([]Named, error) {
+	at := func(line int, err error) error { return fault.New(fault.Config, "%s:%d: %w", name, line, err) }
+	tables, ok := tablesOf(e.Value)
+	if !ok || len(tables) > maxLinks {
+		return nil, at(e.Line(), fault.New(fault.Config, "links are written as [[link]], %d at most", maxLinks))
+	}
+	var out File
+	for i, t := range tables {
+		if key, err := out.add(t); err != nil {
+			line := e.LineIn(i, key)
+			if line == 0 { // it is missing
+				line = e.LineIn(i, keyName)
+			}
+			if line == 0 {
+				line = e.Line()
+			}
+			return nil, at(line, fmt.Errorf("link %d: %w", i+1, err))
+		}
+	}
+	return out.Links, nil
 }
 
 func tablesOf(v any) ([]map[string]any, bool) {

@@ -50,6 +50,11 @@ func (l Lateness) With(o Lateness) Lateness {
 	return Lateness{l.Packets + o.Packets, l.Sum + o.Sum, max(l.Worst, o.Worst), l.Far + o.Far, l.Overrun + o.Overrun}
 }
 
+// Since is the lateness after an earlier one of the same lines. Worst is that of both together.
+func (l Lateness) Since(o Lateness) Lateness {
+	return Lateness{l.Packets - o.Packets, l.Sum - o.Sum, l.Worst, l.Far - o.Far, l.Overrun - o.Overrun}
+}
+
 func (l Lateness) String() string {
 	return fmt.Sprintf("late by %v on average, %v at worst, %.2f %% by more than %v, %d packets",
 		l.Mean().Round(time.Microsecond), l.Worst.Round(time.Microsecond), 100*l.FarShare(), FarLate, l.Packets)

@@ -113,6 +113,9 @@ func (h *Host) send() {
 	}
 }
 
+// Addr is the host's address.
+func (h *Host) Addr() netip.Addr { return h.addr }
+
 // Port is where the host is attached.
 func (h *Host) Port() *links.Port { return h.port }
 

@@ -1,0 +1,350 @@
+package experiment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/chivelab/internal/benchcirc"
+	"github.com/chivenet/chive/chivelab/internal/links"
+	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Names of files in an experiment's directory.
+const (
+	SamplesName = "samples.csv"
+	ReportName  = "report.json"
+	FileName    = "experiment.toml" // what was run
+	stateName   = "state.json"
+)
+
+// attempts is how often a repetition is measured while the emulator is late.
+const attempts = 3
+
+// fewFar packets may be far too late in any sample: some samples have few packets, of which one is more than a hundredth.
+// A group of such samples is refused all the same if it has too many.
+const fewFar = 2
+
+// warmUp is how many circuits of each handshake are not counted: they open the links.
+const warmUp = 3
+
+// Progress says how far a run is.
+type Progress struct {
+	Done, Of int
+	Each     time.Duration // what a sample takes, on average
+	Late     int           // samples that do not count
+}
+
+// state says what is in an experiment's directory.
+type state struct {
+	Digest   string    `json:"digest"` // of the file
+	Sessions []Session `json:"sessions"`
+}
+
+// Session is one time when the experiment was begun.
+type Session struct {
+	Began   time.Time         `json:"began"`
+	Version string            `json:"version"`
+	Machine benchcirc.Machine `json:"machine"`
+}
+
+// Tasks returns all that an experiment measures, in its order. Handshakes take turns, so that what the machine does
+// meanwhile is the same for all.
+func (f *File) Tasks() []Task {
+	luck := rand.New(rand.NewPCG(f.Seed, 1))
+	var out []Task
+	downloads, directories := 0, 0
+	for rep := 1; rep <= f.Repetitions; rep++ {
+		for _, i := range luck.Perm(len(f.Handshakes)) {
+			out = append(out, Task{kindCircuit, f.Handshakes[i].String(), rep})
+		}
+		for ; downloads < f.Downloads*rep/f.Repetitions; downloads++ {
+			for _, i := range luck.Perm(len(f.Handshakes)) {
+				out = append(out, Task{kindDownload, f.Handshakes[i].String(), downloads + 1})
+			}
+		}
+		for ; directories < f.Directories*rep/f.Repetitions; directories++ {
+			out = append(out, Task{kindDirectory, "", directories + 1})
+		}
+	}
+	return out
+}
+
+// Run does what a file says and is not done yet, and writes samples and the report into a directory. progress is called
+// after each sample. When ctx ends, what was measured is there, and the next Run goes on.
+func Run(ctx context.Context, f *File, dir, version string, progress func(Progress)) (r *Report, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	st, err := begin(f, dir, version)
+	if err != nil {
+		return nil, err
+	}
+	file, have, err := openSamples(filepath.Join(dir, SamplesName), len(f.Path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.close()) }()
+	over := map[Task]bool{}
+	tried := map[Task]int{}
+	for i := range have {
+		if tried[have[i].Task]++; !have[i].Late || tried[have[i].Task] == attempts {
+			over[have[i].Task] = true
+		}
+	}
+	var left []Task
+	for _, t := range f.Tasks() {
+		if !over[t] {
+			left = append(left, t)
+		}
+	}
+	if len(left) > 0 {
+		m, err := newMachine(ctx, f, len(st.Sessions))
+		if err != nil {
+			return nil, err
+		}
+		more, err := m.all(ctx, left, tried, file, progress)
+		if err = errors.Join(err, m.close()); err != nil {
+			return nil, err
+		}
+		have = append(have, more...)
+	}
+	r = NewReport(f, st.Sessions, have)
+	return r, writeJSON(filepath.Join(dir, ReportName), r)
+}
+
+// begin notes that the experiment is begun in a directory.
+func begin(f *File, dir, version string) (*state, error) {
+	sum := sha256.Sum256(f.Text)
+	st := &state{Digest: hex.EncodeToString(sum[:])}
+	name := filepath.Join(dir, stateName)
+	was, err := readState(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.WriteFile(filepath.Join(dir, FileName), f.Text, 0o644); err != nil {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+	case err != nil:
+		return nil, err
+	case was.Digest != st.Digest:
+		return nil, fault.New(fault.Config, "%s has the samples of another experiment, or of another version of this file: choose another directory", dir)
+	default:
+		st = was
+	}
+	st.Sessions = append(st.Sessions, Session{time.Now().UTC().Truncate(time.Second), version, benchcirc.ThisMachine()})
+	return st, writeJSON(name, st)
+}
+
+func readState(name string) (*state, error) {
+	doc, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	st := new(state)
+	if err := json.Unmarshal(doc, st); err != nil {
+		return nil, fault.New(fault.Config, "%s: %w", name, err)
+	}
+	return st, nil
+}
+
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	return fault.Wrap(fault.Local, atomicfile.Write(name, append(b, '\n'), atomicfile.Report))
+}
+
+// machine is a network with who measures it.
+type machine struct {
+	file     *File
+	session  int
+	nw       *network
+	builders map[string]*benchcirc.Builder
+	echo     netip.AddrPort
+	web      netip.AddrPort
+
+	stop context.CancelFunc // ends the load
+	load sync.WaitGroup
+}
+
+func newMachine(ctx context.Context, f *File, session int) (m *machine, err error) {
+	n, access, named := f.layout()
+	m = &machine{file: f, session: session, builders: map[string]*benchcirc.Builder{}, stop: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.close())
+		}
+	}()
+	// Another session has other luck: the same again would tell nothing new.
+	if m.nw, err = startNetwork(ctx, f.Seed<<8+uint64(session), n, access); err != nil {
+		return m, err
+	}
+	dir, err := m.nw.directory()
+	if err != nil {
+		return m, err
+	}
+	names := make([]string, len(f.Path))
+	for i, name := range f.Path {
+		names[i] = named[name]
+	}
+	path, err := m.nw.path(names)
+	if err != nil {
+		return m, err
+	}
+	if m.echo, err = netip.ParseAddrPort(m.nw.Echo); err != nil {
+		return m, fault.Wrap(fault.Local, err)
+	}
+	if m.web, err = netip.ParseAddrPort(hostOf(m.nw.URL(1))); err != nil {
+		return m, fault.Wrap(fault.Local, err)
+	}
+	for _, h := range f.Handshakes {
+		b, err := benchcirc.NewBuilder(ctx, dir, path, h.Name, h.Carriage, m.nw.client.Dial)
+		if err != nil {
+			return m, fault.New(fault.KindOf(err), "%v: %w", h, err)
+		}
+		m.builders[h.String()] = b
+		for range warmUp {
+			circ, _, err := b.Open(ctx)
+			if err != nil {
+				return m, fault.New(fault.KindOf(err), "%v: the first circuit: %w", h, err)
+			}
+			b.Over(circ)
+		}
+	}
+	m.startLoad(ctx)
+	return m, nil
+}
+
+// startLoad begins the downloads beside the measurement. They use circuits of the first handshake.
+func (m *machine) startLoad(ctx context.Context) {
+	ctx, m.stop = context.WithCancel(ctx)
+	b := m.builders[m.file.Handshakes[0].String()]
+	for range m.file.Load {
+		m.load.Go(func() {
+			for ctx.Err() == nil {
+				circ, _, err := b.Open(ctx)
+				for err == nil { // a circuit is used until it fails
+					_, _, err = download(ctx, circ, m.web, m.file.Size)
+				}
+				if circ != nil {
+					b.Over(circ)
+				}
+				select { // a network that is broken is not asked all the time
+				case <-ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+func (m *machine) close() error {
+	m.stop()
+	m.load.Wait()
+	for _, b := range m.builders {
+		b.Close()
+	}
+	if m.nw == nil {
+		return nil
+	}
+	return m.nw.close()
+}
+
+// all does tasks, and writes what they give.
+func (m *machine) all(ctx context.Context, tasks []Task, tried map[Task]int, file *samplesFile, progress func(Progress)) (out []Sample, err error) {
+	began := time.Now()
+	p := Progress{Of: len(tasks)}
+	for i, t := range tasks {
+		for n := tried[t]; n < attempts; n++ {
+			s := m.measure(ctx, t)
+			if ctx.Err() != nil {
+				return out, fault.Ended(ctx, "%d of %d samples are written; run the same again to go on: %w", p.Done, p.Of, context.Cause(ctx))
+			}
+			if err := file.add(&s); err != nil {
+				return out, err
+			}
+			out = append(out, s)
+			if !s.Late {
+				break
+			}
+			p.Late++
+		}
+		p.Done = i + 1
+		p.Each = time.Since(began) / time.Duration(p.Done)
+		progress(p)
+	}
+	return out, nil
+}
+
+// measure does a task.
+func (m *machine) measure(ctx context.Context, t Task) Sample {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s := Sample{Task: t, Session: m.session, Values: map[string]float64{}}
+	before := m.nw.net.Lateness()
+	if err := m.try(ctx, &s); err != nil {
+		s.Failed = strings.Join(strings.Fields(err.Error()), " ")
+	}
+	s.Lateness = Lateness{m.nw.net.Lateness().Since(before)}
+	judged := s.Lateness.Lateness
+	judged.Far -= min(judged.Far, fewFar)
+	s.Late = links.Bound{}.Refuse(judged) != nil
+	return s
+}
+
+func (m *machine) try(ctx context.Context, s *Sample) error {
+	b := m.builders[s.Handshake]
+	if s.Kind == kindDirectory {
+		took, err := m.builders[m.file.Handshakes[0].String()].Directory(ctx)
+		if err == nil {
+			s.Values[measureDirectory] = millis(took)
+		}
+		return err
+	}
+	circ, built, err := b.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.Over(circ)
+	if s.Kind == kindDownload {
+		return m.download(ctx, circ, s)
+	}
+	s.Values[measureTotal] = built.Total / 1000
+	for i, name := range measures(len(m.file.Path))[1 : len(m.file.Path)+1] {
+		s.Values[name] = built.Hops[i].Wall / 1000
+	}
+	opened, trip, err := echo(ctx, circ, m.echo)
+	if err == nil {
+		s.Values[measureBegin], s.Values[measureTrip] = millis(opened), millis(trip)
+	}
+	return err
+}
+
+func (m *machine) download(ctx context.Context, circ *circuit.Circuit, s *Sample) error {
+	first, rest, err := download(ctx, circ, m.web, m.file.Size)
+	if err == nil {
+		s.Values[measureFirst] = millis(first)
+		s.Values[measureGoodput] = float64(m.file.Size) * 8 / 1e6 / rest.Seconds()
+	}
+	return err
+}
+
+// hostOf returns the address in a URL of the target.
+func hostOf(url string) string {
+	url = strings.TrimPrefix(url, "http://")
+	host, _, _ := strings.Cut(url, "/")
+	return host
+}

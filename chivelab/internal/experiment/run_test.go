@@ -1,0 +1,111 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/labtest"
+)
+
+// TestRun: an experiment that is ended goes on where it was, with each sample once, and its report can be made again.
+func TestRun(t *testing.T) {
+	labtest.NoLeaks(t)
+	dir := filepath.Join(t.TempDir(), "small")
+	f, err := Parse("small.toml", []byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	part, stop := context.WithCancel(ctx)
+	defer stop()
+	_, err = Run(part, f, dir, "test", func(p Progress) {
+		if p.Done == 2 {
+			stop()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 of 9 samples are written") {
+		t.Fatal(err)
+	}
+	early, err := readSamples(filepath.Join(dir, SamplesName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	r, err := Run(ctx, f, dir, "test", func(p Progress) {
+		if first == 0 {
+			first = p.Of
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first != 7 || len(r.Sessions) != 2 {
+		t.Errorf("%d samples were left, in session %d", first, len(r.Sessions))
+	}
+	samples, err := readSamples(filepath.Join(dir, SamplesName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := map[Task]bool{}
+	for i, s := range samples {
+		if done[s.Task] {
+			t.Errorf("%v was measured again", s.Task)
+		}
+		done[s.Task] = !s.Late
+		if s.Failed != "" {
+			t.Errorf("%v: %s", s.Task, s.Failed)
+		}
+		if want := 1 + min(1, i/len(early)); s.Session != want && i != len(early)-1 {
+			t.Errorf("sample %d is of session %d", i, s.Session)
+		}
+		if s.Packets == 0 {
+			t.Errorf("%v went over no link", s.Task)
+		}
+		for _, m := range map[string][]string{kindCircuit: {"total", "hop1", "hop2", "begin", "round_trip"}, kindDownload: {"first_byte", "goodput"}, kindDirectory: {"directory"}}[s.Kind] {
+			if s.Values[m] <= 0 {
+				t.Errorf("%v: %s is %v", s.Task, m, s.Values[m])
+			}
+		}
+		if s.Kind == kindCircuit && s.Values["round_trip"] < 4 { // up and down at both ends, 1 ms each
+			t.Errorf("%v: a round trip of %v ms is shorter than the links", s.Task, s.Values["round_trip"])
+		}
+	}
+	for _, task := range f.Tasks() {
+		if _, ok := done[task]; !ok {
+			t.Errorf("%v was not measured", task)
+		}
+	}
+	again, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Table() != r.Table() || again.File != "small.toml" {
+		t.Errorf("made again from the samples, the report is\n%s", again.Table())
+	}
+	for _, name := range []string{FileName, ReportName, SamplesName} {
+		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other, err := Parse("small.toml", []byte(small+"# other\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(ctx, other, dir, "test", func(Progress) {}); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "another experiment") {
+		t.Error(err)
+	}
+}
+
+// TestLoadNothing: a directory without an experiment is an error.
+func TestLoadNothing(t *testing.T) {
+	if _, err := Load(t.TempDir()); !fault.Is(err, fault.Config) {
+		t.Error(err)
+	}
+}
