@@ -14,6 +14,9 @@ func (h *Hosted) Onions() client.OnionControl { return client.OnionControlOf(h.w
 // whole returns the client itself: Host opens no other kind.
 func (h *Hosted) whole() *chive.Client { return h.n.client.(proxydial.Whole).Client }
 
+// OnionStatus returns the state of the onion services of the settings.
+func (h *Hosted) OnionStatus() []chive.OnionStatus { return h.n.onions.status() }
+
 // Listen starts an onion service on the client.
 func (h *Hosted) Listen(ctx context.Context, cfg chive.OnionConfig) (*chive.OnionListener, error) {
 	return h.whole().Listen(ctx, cfg)

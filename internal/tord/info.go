@@ -43,6 +43,8 @@ func init() {
 		{"bw-event-cache", "Earlier BW events: none are kept.", word("")},
 		{"chive/circuits", "What protects each hop of each circuit.", (*query).hops},
 		{"chive/memory", "Bytes that others make the client hold, and their bound.", (*query).memory},
+		{"chive/onions", "The state of each onion service.", (*query).onions},
+		{"chive/post-quantum", "Of how many circuits all hops have post-quantum protection, some have, or none has.", (*query).postQuantum},
 		{"circuit-status", "The circuits.", (*query).circuits},
 		{"config-can-saveconf", "Whether SAVECONF can write the configuration.", (*query).canSave},
 		{"config-defaults-file", "The file with default values.", func(q *query) (control.Answer, error) { return text(q.src.line.defaults) }},

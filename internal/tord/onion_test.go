@@ -46,6 +46,7 @@ func TestAddOnion(t *testing.T) {
 	key, _, _ = strings.Cut(key, "\n")
 	c.want("ADD_ONION "+key+" Port=80", "550 Onion address collision")
 	c.want("GETINFO onions/current", "250-onions/current="+address+"\n250 OK")
+	c.want("GETINFO chive/onions", "250+chive/onions=\n"+address+" PUBLISHED=0 POINTS=0 MISSING=0 CLIENTS=0 CIRCUITS=0 STREAMS=0\n.\n250 OK")
 	c.want("GETINFO hs/service/desc/id/"+address, "551 Not found in cache")
 	c.want("GETINFO hs/service/desc/id/abc", "551 Invalid address")
 	c.want("GETINFO hs/client/desc/id/"+address, "551 Not found in cache")
@@ -56,6 +57,9 @@ func TestAddOnion(t *testing.T) {
 	}
 	for _, on := range []string{"1", "0"} {
 		c.want("SETCONF DisableNetwork="+on, "250 OK")
+		if runs := strings.Contains(c.ask("GETINFO chive/onions"), address); runs != (on == "0") {
+			t.Errorf("DisableNetwork=%s: the service runs: %v", on, runs)
+		}
 		c.want("GETINFO onions/detached", "250-onions/detached="+address+"\n250 OK")
 		c.want("ADD_ONION "+key+" Port=80", "550 Onion address collision")
 		other := id(t, c.ask("ADD_ONION NEW:ED25519-V3 Port=80 Flags=DiscardPK"))
@@ -153,6 +157,7 @@ func TestHiddenServiceDir(t *testing.T) {
 		return strings.TrimSuffix(string(b), ".onion\n")
 	}
 	one := hostname("one")
+	c.want("GETINFO chive/onions", "250+chive/onions=\n"+one+" PUBLISHED=0 POINTS=0 MISSING=0 CLIENTS=0 CIRCUITS=0 STREAMS=0\n.\n250 OK")
 	secret, err := os.ReadFile(filepath.Join(r.dir, "one", "hs_ed25519_secret_key"))
 	if err != nil {
 		t.Fatal(err)
