@@ -3,7 +3,6 @@ package tord
 import (
 	"fmt"
 	"os"
-	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +92,7 @@ func init() {
 		{"process/pid", "The number of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getpid())) }},
 		{"process/uid", "The number of the user of this process.", func(*query) (control.Answer, error) { return text(strconv.Itoa(os.Getuid())) }},
 		{"process/user", "The name of the user of this process.", func(*query) (control.Answer, error) {
-			u, err := user.Current()
+			u, err := currentUser()
 			if err != nil {
 				return control.Answer{}, nil
 			}

@@ -35,7 +35,7 @@ func severity(l slog.Level) string {
 type target struct {
 	level slog.Level
 	to    *lines
-	file  *os.File // closed with the target; nil: standard output
+	file  io.Closer // closed with the target; nil: standard output
 }
 
 // logs writes the log where the configuration says, and to controllers.
@@ -124,16 +124,25 @@ func (l *logs) target(value string) (target, error) {
 	case to == "", strings.EqualFold(to, "stdout"), strings.EqualFold(to, "stderr"):
 		t.to = l.out // standard error stays empty: some programs end a tor that writes there
 		return t, nil
+	case strings.EqualFold(to, "syslog"):
+		w, err := openSyslog()
+		if err != nil { // nobody collects it; C tor's lines are lost then
+			t.to = l.out
+			return t, nil
+		}
+		t.file, t.to = w, newLines(w)
+		return t, nil
 	case !isFile:
 		return target{}, fault.New(fault.Config, "Log: the log cannot go to %s", to)
 	}
 	if path, err = atHome(path); err != nil {
 		return target{}, err
 	}
-	if t.file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|openNonblock, 0o600); err != nil {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|openNonblock, 0o600)
+	if err != nil {
 		return target{}, fault.New(fault.Config, "Log: %w", err)
 	}
-	t.to = newLines(t.file)
+	t.file, t.to = f, newLines(f)
 	return t, nil
 }
 

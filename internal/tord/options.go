@@ -4,7 +4,6 @@ package tord
 
 import (
 	_ "embed"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ var own = []string{
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
-	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", "LearnCircuitBuildTimeout", "Log", "PidFile", "TestingTorNetwork", "UseBridges", "User",
+	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
@@ -176,11 +175,7 @@ func (o *option) isUsual(v string) bool {
 // check refuses a value that would not be obeyed.
 func (o *option) check(v string) error {
 	if o.name == "User" {
-		u, err := user.Current()
-		if v == "" || err == nil && u.Username == v {
-			return nil
-		}
-		return fault.New(fault.Config, "User %s: start the program as that user: it does not change its own", v)
+		return checkUser(v)
 	}
 	if o.does != refused || o.isUsual(v) {
 		return nil

@@ -50,6 +50,9 @@ type controlPort struct {
 // planOf checks a configuration. It opens nothing.
 func planOf(c conf) (*plan, error) {
 	p := &plan{conf: c, offline: c.on("DisableNetwork"), bridged: c.on("UseBridges"), portFile: c.one("ControlPortWriteToFile"), cookie: c.on("CookieAuthentication")}
+	if c.on("RunAsDaemon") {
+		return nil, fault.New(fault.Config, "RunAsDaemon 1 is not obeyed, so it is refused: run the program under systemd, or another supervisor")
+	}
 	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSettings, p.readSecrets} {
 		if err := f(); err != nil {
 			return nil, err
@@ -227,8 +230,8 @@ func (p *plan) readPorts() error {
 		if path == "0" {
 			continue
 		}
-		if !strings.HasPrefix(path, "unix:") {
-			path = `unix:"` + path + `"`
+		if !strings.HasPrefix(path, "unix:") { // flags may stand after it, as after a ControlPort
+			path = "unix:" + path
 		}
 		if p.conf.on("ControlSocketsGroupWritable") {
 			path += " GroupWritable"

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/daemon"
@@ -268,6 +270,9 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	if err != nil {
 		return t.logs.invalid(err)
 	}
+	if err := becomeUser(c.one("User")); err != nil {
+		return t.logs.fail(err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.ctx = ctx
@@ -283,7 +288,9 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 		t.logs.fail(err)
 	} else {
 		t.wg.Go(panics.Contain(t.log, nil, t.everySecond))
+		t.tellSystemd(systemd.SdNotifyReady)
 		t.follow(signals)
+		t.tellSystemd(systemd.SdNotifyStopping)
 	}
 	cancel()
 	if closed := t.close(); closed != nil {
@@ -294,6 +301,13 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// tellSystemd sends a state to systemd, if that has started the program. It is ready before it is connected, as C tor.
+func (t *tor) tellSystemd(state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		t.log.Warn("systemd was not told", "state", state, "err", err)
+	}
 }
 
 // follow waits until the program is told to end.

@@ -148,8 +148,8 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	names, err := os.ReadDir(first)
-	if err != nil || len(names) != 4*len(programs)+1 {
-		t.Fatalf("want of each program an archive, two packages and a list of modules, and SHA256SUMS: %v, %v", names, err)
+	if err != nil || len(names) != 4*len(programs)+2 {
+		t.Fatalf("want of each program an archive, two packages and a list of modules, chive-tor, and SHA256SUMS: %v, %v", names, err)
 	}
 	for _, n := range names {
 		a, b := read(t, filepath.Join(first, n.Name())), read(t, filepath.Join(second, n.Name()))
@@ -170,6 +170,7 @@ func TestPackage(t *testing.T) {
 	checkRPM(t, first)
 	checkLintian(t, first)
 	checkEth(t, first, version)
+	checkTor(t, first)
 
 	root := filepath.Join(dir, "root")
 	command(t, dir, "dpkg-deb", "-x", debs[0], root)
@@ -298,7 +299,7 @@ func checkLintian(t *testing.T, dir string) {
 		return
 	}
 	debs, _ := filepath.Glob(dir + "/*.deb")
-	if len(debs) != len(programs) {
+	if len(debs) != len(programs)+1 { // chive-tor has no program
 		t.Fatal(debs)
 	}
 	for _, deb := range debs {

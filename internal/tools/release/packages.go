@@ -45,8 +45,13 @@ func (b *build) packages(t target, p program, bin string) error {
 	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "NEWS.gz")); err != nil {
 		return err
 	}
-	if err := b.changelog(p, stage); err != nil {
+	if err := b.changelog(p.name, p.name, filepath.Join(stage, "changelog")); err != nil {
 		return err
+	}
+	for _, other := range p.beside {
+		if err := b.changelog(other.name, p.name, filepath.Join(stage, "changelog-"+strings.TrimPrefix(other.name, p.name+"-"))); err != nil {
+			return err
+		}
 	}
 	config, err := os.ReadFile(filepath.Join(b.root, p.nfpm))
 	if err != nil {
@@ -59,15 +64,15 @@ func (b *build) packages(t target, p program, bin string) error {
 	if err := readable(stage); err != nil {
 		return err
 	}
-	for packager, arch := range map[string]string{"deb": t.deb, "rpm": t.rpm} {
-		nfpmFile := filepath.Join(b.root, p.nfpm)
-		if packager == "deb" {
-			nfpmFile = debian
-		}
-		env := append(b.env(nil), "MAINTAINER="+maintainer, "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+arch, "ROOT="+b.root, "BIN="+bin,
+	made := []struct{ packager, arch, file string }{{"deb", t.deb, debian}, {"rpm", t.rpm, filepath.Join(b.root, p.nfpm)}}
+	for _, other := range p.beside {
+		made = append(made, struct{ packager, arch, file string }{"deb", t.deb, filepath.Join(b.root, other.nfpm)})
+	}
+	for _, m := range made {
+		env := append(b.env(nil), "MAINTAINER="+maintainer, "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+m.arch, "ROOT="+b.root, "BIN="+bin,
 			"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.dir(p), "completions"))
-		if _, err := output(b.root, env, "go", "run", nfpm, "package", "--packager", packager,
-			"--config", nfpmFile, "--target", b.out); err != nil {
+		if _, err := output(b.root, env, "go", "run", nfpm, "package", "--packager", m.packager,
+			"--config", m.file, "--target", b.out); err != nil {
 			return err
 		}
 	}
@@ -80,12 +85,11 @@ const maintainer = "The Chive authors <chive@chivenet.invalid>"
 // licence is the field of a package for which only RPM has a place.
 var licence = regexp.MustCompile(`(?m)^license:.*\n`)
 
-// changelog writes the changelog of the packages, in Debian's form, into a directory. What is new
-// in the program is in NEWS.
-func (b *build) changelog(p program, dir string) error {
+// changelog writes the changelog of a package, in Debian's form, and compresses it. What is new in the
+// program is in the NEWS of its own package.
+func (b *build) changelog(name, program, plain string) error {
 	text := fmt.Sprintf("%s (%s) unstable; urgency=medium\n\n  * Release %s. /usr/share/doc/%s/NEWS.gz says what is new.\n\n -- %s  %s\n",
-		p.name, strings.TrimPrefix(b.version, "v"), b.version, p.name, maintainer, b.date.Format(time.RFC1123Z))
-	plain := filepath.Join(dir, "changelog")
+		name, strings.TrimPrefix(b.version, "v"), b.version, program, maintainer, b.date.Format(time.RFC1123Z))
 	if err := os.WriteFile(plain, []byte(text), 0o644); err != nil {
 		return err
 	}

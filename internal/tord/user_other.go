@@ -1,0 +1,9 @@
+//go:build !unix
+
+package tord
+
+import "errors"
+
+const canChangeUser = false
+
+func changeUser(int, []int) error { return errors.ErrUnsupported }
