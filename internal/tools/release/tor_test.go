@@ -65,7 +65,14 @@ func checkTor(t *testing.T, dir string) {
 	command(t, dir, "dpkg-deb", "-x", chives[0], root)
 	dpkg("-i", tors[0])
 	leads("usr/bin/chive")
-	if got := command(t, dir, link, "--version"); !strings.HasPrefix(got, "Tor version 0.4.") {
+	program := filepath.Join(root, "usr/bin/program", "tor") // the alternative's link is absolute
+	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../chive", program); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, dir, program, "--version"); !strings.HasPrefix(got, "Tor version 0.4.") {
 		t.Errorf("tor --version: %s", got)
 	}
 	dpkg("-i", debianTor(t, "2"))
@@ -78,7 +85,7 @@ func checkTor(t *testing.T, dir string) {
 	leads("usr/bin/tor.debian")
 	command(t, dir, "update-alternatives", append(alternatives, "--auto", "tor")...)
 	leads("usr/bin/chive")
-	checkTorService(t, root)
+	checkTorService(t, program)
 	dpkg("-r", "chive-tor")
 	leads("usr/bin/tor")
 	content("usr/bin/tor", "C tor 2")
@@ -120,7 +127,7 @@ exec "$1" --defaults-torrc /usr/share/tor/tor-service-defaults-torrc -f /etc/tor
 `
 
 // checkTorService runs tor as Debian's unit does: with its torrc, user, sockets and cookie.
-func checkTorService(t *testing.T, root string) {
+func checkTorService(t *testing.T, program string) {
 	t.Helper()
 	u, err := user.Lookup("debian-tor")
 	if _, missing := os.Stat("/usr/share/tor/tor-service-defaults-torrc"); err != nil || missing != nil || os.Geteuid() != 0 {
@@ -129,13 +136,6 @@ func checkTorService(t *testing.T, root string) {
 		}
 		t.Log("SKIPPED: nobody has run Chive as Debian's service tor: that needs root, and Debian's tor")
 		return
-	}
-	program := filepath.Join(root, "usr/bin/program", "tor") // the alternative's link is absolute
-	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../chive", program); err != nil {
-		t.Fatal(err)
 	}
 	told, err := os.MkdirTemp("", "chive-tor-") // the user must reach it
 	if err != nil {
