@@ -19,11 +19,13 @@ type Hosted struct {
 // SetNetwork gives the process a network that no file describes.
 func (s *Settings) SetNetwork(n *chive.Network) { s.role.common().given = n }
 
-// Host checks the settings and opens the client and its ports.
-func (s *Settings) Host(log *slog.Logger) (*Hosted, error) {
+// Host checks the settings and opens the client and its ports. ready is called with the client before programs that
+// connect to the ports are served.
+func (s *Settings) Host(log *slog.Logger, ready func(*client.Client)) (*Hosted, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	s.role.(*proxyRole).ready = func(c Client) { ready(innerOf(c)) }
 	n, err := s.role.open(io.Discard, log)
 	if err != nil {
 		return nil, s.Explain(err)
@@ -35,7 +37,9 @@ func (s *Settings) Host(log *slog.Logger) (*Hosted, error) {
 func (h *Hosted) Client() Client { return h.n.client }
 
 // Inner returns the client inside it, for what a controller sees and does.
-func (h *Hosted) Inner() *client.Client { return client.InnerOf(h.n.client.(proxydial.Whole).Client) }
+func (h *Hosted) Inner() *client.Client { return innerOf(h.n.client) }
+
+func innerOf(c Client) *client.Client { return client.InnerOf(c.(proxydial.Whole).Client) }
 
 // Ports returns a line for each open port, such as "socks 127.0.0.1:9050".
 func (h *Hosted) Ports() []string { return h.n.ports.lines }

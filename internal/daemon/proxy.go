@@ -55,6 +55,7 @@ type proxyRole struct {
 
 	ports bool
 	start func(chive.Config) (Client, error) // nil: chive.New
+	ready func(Client)                       // called before the ports are served; nil: nobody waits for it
 }
 
 // Client has the methods of proxydial.Whole that this package needs.
@@ -155,6 +156,9 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if n.client, err = start(cfg); err != nil {
 		closePorts(open)
 		return nil, err
+	}
+	if r.ready != nil {
+		r.ready(n.client)
 	}
 	n.ports = openLocalPorts(&r.Ports, open, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
 	n.ports.openInner(n.client, cfg.DataDir, &n.counts)

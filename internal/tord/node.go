@@ -1,7 +1,9 @@
 package tord
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +45,10 @@ func (t *tor) moveNode(before, p *plan) error {
 
 // openNode begins a client with its ports.
 func (t *tor) openNode(p *plan) error {
-	node, err := p.settings.Host(t.log)
+	node, err := p.settings.Host(t.log, func(c *client.Client) {
+		c.LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
+		t.resumeRulesLocked(c)
+	})
 	if err != nil {
 		return err
 	}
@@ -53,7 +58,6 @@ func (t *tor) openNode(p *plan) error {
 		kind, addr, _ := strings.Cut(line, " ")
 		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)
 	}
-	node.Inner().LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
 	boots, cancel := node.Client().Subscribe(chive.BootstrapEvents)
 	stop := node.Inner().Watch(t.watcher(node.Inner()))
 	t.wg.Go(panics.Contain(t.log, nil, func() {
@@ -80,7 +84,17 @@ func (t *tor) closeNode() error {
 		return nil
 	}
 	t.setNode(nil)
+	t.rules = node.Inner().Controlled()
 	return node.Close()
+}
+
+// resumeRulesLocked gives another client the rules of MAPADDRESS of the one before: without them, what a controller sends
+// elsewhere would go where it must not.
+func (t *tor) resumeRulesLocked(c *client.Client) {
+	_, errs := c.MapAddresses(t.rules, [2]netip.Prefix{})
+	if err := errors.Join(errs...); err != nil {
+		t.log.Warn("rules of MAPADDRESS do not fit those of the configuration, and do not count any more", "rules", len(t.rules))
+	}
 }
 
 // watch follows a client until it ends.

@@ -226,6 +226,8 @@ func (t *tor) StreamsBy(ports []string) map[string]uint64 {
 
 // MapAddress implements control.Steering.
 func (t *tor) MapAddress(rules []control.Line) []control.Mapping {
+	t.changing.Lock() // a client that ends gives its rules to the next one
+	defer t.changing.Unlock()
 	out := make([]control.Mapping, len(rules))
 	c, err := t.steered(func() error { return ctlwire.Errorf(451, "resource exhausted: the network is off") })
 	if err != nil {

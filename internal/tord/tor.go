@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
@@ -44,6 +45,7 @@ type tor struct {
 	renewed   time.Time           // the last new identity
 	later     *time.Timer         // for the next one
 	added     map[string]*added   // services of ADD_ONION, by their addresses
+	rules     []client.Mapped     // of MAPADDRESS, of the client that has ended
 	onionKeys map[string]onionKey // of ONION_CLIENT_AUTH_ADD, by the services' addresses
 
 	mu     sync.Mutex
