@@ -141,6 +141,10 @@ func (d *Directory) SharedRandom() (previous, current *netdoc.SharedRandom) {
 	return d.pre.SharedRandPrevious, d.pre.SharedRandCurrent
 }
 
+// ClientVersions returns the versions of C tor that the consensus recommends to clients, with
+// commas between them.
+func (d *Directory) ClientVersions() string { return d.pre.ClientVersions }
+
 // RequiredOfRelays returns the protocol versions that the consensus requires of relays: what
 // every relay that may be in use speaks, listed or not.
 func (d *Directory) RequiredOfRelays() protover.Set { return d.pre.RequiredRelay }

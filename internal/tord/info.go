@@ -33,6 +33,7 @@ var infoKeys []infoKey
 
 func init() {
 	infoKeys = []infoKey{
+		{"accounting/bytes", "Bytes of this time of accounting, which there is none of.", word("0 0")},
 		{"accounting/enabled", "Whether traffic is limited for a time: never.", word("0")},
 		{"address", "The address of this machine, if it is known.", failing("Address unknown")},
 		{"address-mappings/all", "Names that stand for others.", mappings(true, true)},
@@ -52,11 +53,14 @@ func init() {
 		{"config/defaults", "The default values of options.", func(*query) (control.Answer, error) { return listed(defaultsList) }},
 		{"config/names", "The options and their types.", func(*query) (control.Answer, error) { return listed(namesList) }},
 		{"consensus/fresh-until", "Until when the consensus is fresh.", (*query).consensus},
+		{"consensus/packages", "The programs that the consensus names.", (*query).packages},
 		{"consensus/valid-after", "From when on the consensus is valid.", (*query).consensus},
 		{"consensus/valid-until", "Until when the consensus is valid.", (*query).consensus},
 		{"current-time/local", "The time of this machine, in its time zone.", func(*query) (control.Answer, error) { return text(time.Now().Format(timeForm)) }},
 		{"current-time/utc", "The time of this machine, in UTC.", func(*query) (control.Answer, error) { return text(date(time.Now())) }},
 		{"desc/all-recent", "Descriptors of relays: none are fetched.", word("")},
+		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
+		{"desc/all-recent", "The descriptors of relays: none are fetched.", word("")},
 		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
 		{"desc/id/*", "A relay's descriptor, by its fingerprint: none are fetched.", noDescriptors("id")},
 		{"desc/name/*", "A relay's descriptor, by its nickname: none are fetched.", noDescriptors("name")},
@@ -65,6 +69,7 @@ func init() {
 		{"dormant", "Whether the client rests: never.", word("0")},
 		{"entry-guards", "The client's guards.", (*query).guards},
 		{"events/names", "The events that SETEVENTS takes.", word(strings.Join(control.EventNames(), " "))},
+		{"exit-policy/default", "The exit policy of relays that set none.", defaultPolicy},
 		{"exit-policy/*", "The exit policy of a relay, which this program is not.", func(*query) (control.Answer, error) {
 			return control.Answer{}, ctlwire.Errorf(ctlwire.Unknown, "Not running in server mode")
 		}},
@@ -72,6 +77,7 @@ func init() {
 		{"fingerprint", "The fingerprint of a relay, which this program is not.", failing("Not running in server mode")},
 		{"info/names", "These keys.", func(*query) (control.Answer, error) { return listed(infoList) }},
 		{"ip-to-country/*", "The country of an address.", (*query).country},
+		{"limits/max-mem-in-queues", "The bound of what others can make the client hold, in bytes.", (*query).limit},
 		{"md/all", "The microdescriptors.", (*query).mdAll},
 		{"md/download-enabled", "Whether microdescriptors are fetched: always.", word("1")},
 		{"md/id/*", "A relay's microdescriptor, by its fingerprint.", relayKey((*query).byID, (*query).mdOne)},
@@ -103,7 +109,13 @@ func init() {
 		{"sr/previous", "The one before.", sharedRandom(false)},
 		{"status/bootstrap-phase", "How far the client has come.", (*query).bootstrap},
 		{"status/circuit-established", "Whether the client can carry traffic.", (*query).established},
+		{"status/clients-seen", "The clients of a bridge, which this program is not: none.", word(`TimeStarted="1970-01-01 00:00:00" CountrySummary= IPVersions=v4=0,v6=0`)},
 		{"status/enough-dir-info", "Whether the client knows enough relays.", (*query).enough},
+		{"status/reachability-succeeded", "Whether others reach the ports of a relay: as in C tor, 1 where there are none.", word("OR=1 DIR=1")},
+		{"status/reachability-succeeded/dir", "The same, of the DirPort.", word("1")},
+		{"status/reachability-succeeded/or", "The same, of the ORPort.", word("1")},
+		{"status/version/current", "What the consensus says of this version: nothing, as it lists C tor's.", (*query).versionStatus},
+		{"status/version/recommended", "The versions of C tor that the consensus recommends.", (*query).recommended},
 		{"stream-status", "The streams and lookups.", (*query).streams},
 		{"traffic/read", "Bytes that the links to relays have brought.", func(q *query) (control.Answer, error) { in, _ := traffic(q.node); return number(in) }},
 		{"traffic/written", "Bytes that the links to relays have taken.", func(q *query) (control.Answer, error) { _, out := traffic(q.node); return number(out) }},
@@ -277,9 +289,14 @@ func (q *query) enough() (control.Answer, error) {
 	return flag(s.Bootstrap.Percent >= 78 && s.Directory.ValidUntil.After(time.Now()))
 }
 
-func (q *query) liveness() (control.Answer, error) {
-	if s, _ := q.status(); s.Bootstrap.Ready || s.Channels > 0 {
-		return text("up")
+func (q *query) liveness() (control.Answer, error) { return text(livenessOf(q.node)) }
+
+// livenessOf says whether the network is there.
+func livenessOf(node *daemon.Hosted) string {
+	if node != nil {
+		if s := node.Client().Status(); s.Bootstrap.Ready || s.Channels > 0 {
+			return "up"
+		}
 	}
-	return text("down")
+	return "down"
 }

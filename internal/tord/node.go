@@ -166,6 +166,7 @@ func (t *tor) everySecond() {
 	counted := false
 	var last *client.Client
 	var m meters
+	var alive liveness
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -181,6 +182,9 @@ func (t *tor) everySecond() {
 				last, m = c, meters{}
 			}
 			m.second(t, last)
+		}
+		if word := alive.change(livenessOf(node)); word != "" {
+			t.tell("NETWORK_LIVENESS", word)
 		}
 		if !t.server.Wanted("BW") {
 			counted = false

@@ -3,6 +3,7 @@ package tord
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,6 +116,20 @@ func sameStatus(a, b netdir.Relay) bool {
 type meters struct {
 	streams map[uint64][2]uint64 // bytes read and written
 	guards  map[string]guard.GuardInfo
+}
+
+// liveness tells when the network comes and goes.
+type liveness struct{ last string }
+
+// change returns the event's text, or "" if nothing has changed. The first look tells nothing: GETINFO network-liveness
+// has it.
+func (l *liveness) change(now string) string {
+	was := l.last
+	l.last = now
+	if was == "" || was == now {
+		return ""
+	}
+	return strings.ToUpper(now)
 }
 
 // second tells what has changed since a second ago.
