@@ -235,6 +235,14 @@ bin/fteproxy/bin/fteproxy:
 	python3 -m venv --clear bin/fteproxy
 	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
 
+# bin/stem has stem's sources, whose integration tests interop.TestStemSuite runs.
+# Debian's package lacks them. They need a Python up to 3.11.
+bin/stem/source/run_tests.py:
+	python3 -m venv --clear bin/stem
+	bin/stem/bin/pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest bin/stem stem==1.8.2
+	mkdir -p bin/stem/source && tar -xf bin/stem/stem-1.8.2.tar.gz -C bin/stem/source --strip-components 1
+	touch bin/stem/source/run_tests.py
+
 # bench-circuit builds a thousand circuits of three hops with each handshake, and
 # some with carriage B, with a directory that is fetched for each, and of every
 # length. It writes reports, raw samples and figures into bench-circuit/.

@@ -1,0 +1,176 @@
+package interop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+)
+
+// stemSource is where `make bin/stem/source/run_tests.py` puts stem's sources, which have its tests.
+const stemSource = "../bin/stem/source"
+
+// suiteDifferences are the tests of stem's that C tor passes and Chive does not, with the reasons.
+var suiteDifferences = map[string]string{
+	"control.controller.TestController/test_transition_to_relay":            "it sets ORPort, and the program is a client only",
+	"process.TestProcess/test_help_argument":                                "the text of --help is C tor's own, with its copyright",
+	"process.TestProcess/test_list_fingerprint_argument":                    "after the answer for clients, which is C tor's, it asks for a relay's",
+	"process.TestProcess/test_unanonymous_hidden_service_config_must_match": "services are anonymous: both options are refused, whether or not they match",
+}
+
+// unsteady are tests whose result depends on the machine, with either program.
+var unsteady = map[string]string{
+	"util.proc.TestProc/test_stats": "it wants the program to have used a hundredth of a second of the processor",
+}
+
+// suiteConfig is a client without a network: the one directory authority is nobody.
+const suiteConfig = `integ.torrc
+|SocksPort [SOCKS_PORT]
+|DataDirectory [DATA_DIR]
+|Log notice stdout
+|SafeLogging 0
+integ.extra_torrc
+|DirAuthority dead orport=1 no-v2 v3ident=0000000000000000000000000000000000000001 127.0.0.1:1 0000000000000000000000000000000000000002
+|TestingTorNetwork 1
+`
+
+// suiteTime bounds one run of stem's tests. One takes about 20 seconds.
+const suiteTime = 4 * time.Minute
+
+// TestStemSuite runs stem's own integration tests, without a network, against C tor and then against chive by the
+// name tor, and compares test by test. What is not the same must be in the table above, and what is there must
+// not be the same.
+func TestStemSuite(t *testing.T) {
+	own, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	_, err = os.Stat(filepath.Join(stemSource, "run_tests.py"))
+	labtest.Need(t, "stem's tests (make bin/stem/source/run_tests.py)", err)
+	python, err := exec.LookPath("/usr/bin/python3")
+	labtest.Need(t, "Python", err)
+	// The suite has fixed ports, which a network namespace keeps from others.
+	namespace, err := exec.LookPath("unshare")
+	labtest.Need(t, "unshare", err)
+	inside := []string{namespace, "-n", "-p", "-f", "--kill-child", "--mount-proc"}
+	if os.Geteuid() != 0 {
+		inside = append(inside, "-r")
+	}
+	labtest.Need(t, "namespaces", exec.Command(namespace, append(inside[1:], "true")...).Run())
+	theirs := runSuite(t, inside, python, own)
+	ours := runSuite(t, inside, python, torProgram(t))
+	t.Logf("C tor: %s; Chive: %s", count(theirs), count(ours))
+	if n := passed(theirs); n < 100 {
+		t.Fatalf("C tor passes %d tests: the suite did not run", n)
+	}
+	names := slices.Sorted(maps.Keys(theirs))
+	for name := range suiteDifferences {
+		if theirs[name] != "SUCCESS" {
+			t.Errorf("%s is %q with C tor: the table of differences is wrong", name, theirs[name])
+		}
+	}
+	for _, name := range names {
+		if unsteady[name] != "" || theirs[name] != "SUCCESS" {
+			continue
+		}
+		_, known := suiteDifferences[name]
+		switch fine := ours[name] == "SUCCESS"; {
+		case !fine && !known:
+			t.Errorf("%s: C tor passes it, and Chive's result is %q", name, ours[name])
+		case fine && known:
+			t.Errorf("%s: Chive passes it, so it is no difference any more", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if theirs[name] == "" {
+			t.Errorf("%s ran with Chive alone", name)
+		}
+	}
+}
+
+// runSuite returns the result of each test.
+func runSuite(t *testing.T, inside []string, python, tor string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	source := filepath.Join(dir, "source") // the suite writes into its folder
+	if err := os.CopyFS(source, os.DirFS(stemSource)); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "client.cfg")
+	if err := os.WriteFile(config, []byte(suiteConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append(slices.Clone(inside), "sh", "-c", `ip link set lo up && exec "$@"`, "sh", python, "run_tests.py", "--integ", "--target", "RUN_OPEN", "--tor", tor, "--verbose")
+	cmd := exec.CommandContext(bounded(t, suiteTime), args[0], args[1:]...)
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "STEM_TEST_CONFIG="+config)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !(errors.As(err, &failed) && failed.ExitCode() == 1) { // 1: a test has failed
+		t.Fatalf("stem's tests with %s: %v\n%s", tor, err, out)
+	}
+	found := suiteResults(string(out))
+	if len(found) == 0 {
+		t.Fatalf("no results with %s:\n%s", tor, out)
+	}
+	return found
+}
+
+var (
+	colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	module = regexp.MustCompile(`^\s+test\.integ\.(\S+)\s*$`)
+	// A test's line is its name, or the first line of its description, a reason or its time, and its result.
+	result = regexp.MustCompile(`^(.*?)\s*\[(SUCCESS|SKIPPED|FAILURE|ERROR)\]`)
+	detail = regexp.MustCompile(`(\s+[\d.]+\s?m?s| \([^)]*\)| '.*')$`)
+)
+
+// suiteResults reads what the suite has printed.
+func suiteResults(out string) map[string]string {
+	found := map[string]string{}
+	in := ""
+	for l := range strings.Lines(colour.ReplaceAllString(out, "")) {
+		if m := module.FindStringSubmatch(strings.TrimRight(l, "\n")); m != nil {
+			in = m[1]
+		} else if m := result.FindStringSubmatch(l); m != nil && in != "" {
+			name := in + "/" + detail.ReplaceAllString(m[1], "")
+			found[name] = cmp.Or(worse(found[name], m[2]), m[2])
+		}
+	}
+	return found
+}
+
+// worse returns a, if it is there and not a success: two tests may have one description.
+func worse(a, b string) string {
+	if a == "" || a == "SUCCESS" {
+		return b
+	}
+	return a
+}
+
+func passed(r map[string]string) (n int) {
+	for _, v := range r {
+		if v == "SUCCESS" {
+			n++
+		}
+	}
+	return n
+}
+
+func count(r map[string]string) string {
+	n := map[string]int{}
+	for _, v := range r {
+		n[v]++
+	}
+	return fmt.Sprint(n)
+}
