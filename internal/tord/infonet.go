@@ -57,11 +57,7 @@ func statusEntry(r netdir.Relay) []string {
 	if six, ok := r.IPv6(); ok {
 		out = append(out, "a "+six.String())
 	}
-	out = append(out, strings.TrimRight("s "+r.Flags().String(), " "))
-	if r.Bandwidth() > 0 {
-		out = append(out, fmt.Sprintf("w Bandwidth=%d", r.Bandwidth()))
-	}
-	return out
+	return append(out, strings.TrimRight("s "+r.Flags().String(), " "), fmt.Sprintf("w Bandwidth=%d", r.Bandwidth()))
 }
 
 func one(r netdir.Relay) iter.Seq[netdir.Relay] {
@@ -193,19 +189,19 @@ func (q *query) country() (control.Answer, error) {
 	return text(cmp.Or(c.CountryTable().Country(netaddr.Plain(a)), "??"))
 }
 
-// sharedRandom answers sr/*.
+// sharedRandom answers sr/*, with nothing if there is no value.
 func sharedRandom(current bool) func(*query) (control.Answer, error) {
 	return func(q *query) (control.Answer, error) {
 		d := q.directory()
 		if d == nil {
-			return control.Answer{}, errNoKey
+			return text("")
 		}
 		v, now := d.SharedRandom()
 		if current {
 			v = now
 		}
 		if v == nil {
-			return control.Answer{}, errNoKey
+			return text("")
 		}
 		return text(base64.StdEncoding.EncodeToString(v.Value[:]))
 	}

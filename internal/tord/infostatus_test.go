@@ -17,6 +17,7 @@ func TestInfoStatus(t *testing.T) {
 		{"GETINFO exit-policy/default", "250-exit-policy/default=reject *:25,reject *:119,reject *:135-139,reject *:445,reject *:563,reject *:1214,reject *:4661-4666,reject *:6346-6429,reject *:6699,reject *:6881-6999,accept *:*\n250 OK"},
 		{"GETINFO status/version/current status/version/recommended", "250-status/version/current=unknown\n250-status/version/recommended=?\n250 OK"},
 		{"GETINFO status/reachability-succeeded status/reachability-succeeded/or", "250-status/reachability-succeeded=OR=1 DIR=1\n250-status/reachability-succeeded/or=1\n250 OK"},
+		{"GETINFO sr/current sr/previous", "250-sr/current=\n250-sr/previous=\n250 OK"},
 		{"GETINFO status/clients-seen", "250-status/clients-seen=TimeStarted=\"1970-01-01 00:00:00\" CountrySummary= IPVersions=v4=0,v6=0\n250 OK"},
 	} {
 		c.want(x[0], x[1])

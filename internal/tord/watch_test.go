@@ -63,9 +63,12 @@ func TestStatuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := 0
+	entries, bandwidths := 0, 0
 	for l := range statuses(d.All()) {
 		f := strings.Fields(l)
+		if f[0] == "w" {
+			bandwidths++
+		}
 		if f[0] != "r" {
 			continue
 		}
@@ -77,8 +80,8 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%q", l)
 		}
 	}
-	if entries != d.Len() {
-		t.Errorf("%d entries of %d", entries, d.Len())
+	if entries != d.Len() || bandwidths != d.Len() {
+		t.Errorf("%d entries and %d bandwidths of %d", entries, bandwidths, d.Len())
 	}
 	if got := slices.Collect(changedRelays(d, nil)); len(got) != d.Len() {
 		t.Errorf("%d relays are new", len(got))
