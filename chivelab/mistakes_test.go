@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/chivelab/internal/experiment"
 	"github.com/chivenet/chive/internal/command/commandtest"
 )
 
@@ -18,6 +21,10 @@ func TestWrongValues(t *testing.T) {
 		"run":           {Flags: []string{"--bridges", "1"}},
 		"bench circuit": {Flags: []string{"--in-process", "--count", "1", "--hops", "1"}, Later: []string{"json", "plots"}},
 		"bench client":  {Flags: []string{"--beside-tor"}},
+
+		"experiment run":     {Args: []string{"leo"}},
+		"experiment figures": {Args: []string{begun(t)}},
+		"experiment compare": {Args: []string{begun(t), begun(t)}},
 	}
 	seen := 0
 	commandtest.Each(rootCommand(), func(c *cobra.Command, path []string) {
@@ -28,4 +35,22 @@ func TestWrongValues(t *testing.T) {
 	if seen < 400 {
 		t.Errorf("only %d mistakes were found", seen)
 	}
+}
+
+// begun is the directory of an experiment that has no samples yet.
+func begun(t *testing.T) string {
+	dir := t.TempDir()
+	doc, err := experiment.ShippedText("leo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		experiment.FileName: string(doc), experiment.StateName: "{}",
+		experiment.SamplesName: "kind,handshake,repetition,session,late,failed,packets,packets_late_ms,packets_far,packets_overrun,total\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

@@ -18,7 +18,7 @@ func Load(dir string) (*Report, error) {
 		return nil, err
 	}
 	f.Name = filepath.Base(filepath.Clean(dir)) + ending
-	st, err := readState(filepath.Join(dir, stateName))
+	st, err := readState(filepath.Join(dir, StateName))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 // its first hop takes one round trip of one link.
 func TestRoundTrip(t *testing.T) {
 	labtest.NoLeaks(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	const delay = 20 * time.Millisecond
 	link := links.Access{Up: links.Direction{Rules: links.Rules{Delay: delay}}}
@@ -41,25 +42,33 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	// A busy machine makes a trip longer, never shorter: the link is as the rules say if one trip comes close.
-	for {
+	// A busy machine makes a trip longer, never shorter: the links are as the rules say if the shortest trips come close.
+	best, first := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for best > 6*delay*11/10 || first > 2*delay*5/4 {
 		circ, s, err := b.Open(ctx)
+		if ctx.Err() != nil {
+			break
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		begin, trip, err := echo(ctx, circ, netip.MustParseAddrPort(nw.Echo))
 		b.Over(circ)
+		if ctx.Err() != nil {
+			break
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := time.Duration(s.Hops[0].Wall * 1000)
-		if trip < 6*delay || begin < 6*delay || first < 2*delay {
-			t.Fatalf("trips are shorter than the links: %v, %v to open a stream, %v for the first hop", trip, begin, first)
+		best, first = min(best, trip), min(first, time.Duration(s.Hops[0].Wall*1000))
+		if best < 6*delay || begin < 6*delay || first < 2*delay {
+			t.Fatalf("trips are shorter than the links: %v, %v to open a stream, %v for the first hop", best, begin, first)
 		}
-		if trip < 6*delay*11/10 && first < 2*delay*5/4 {
-			t.Logf("a round trip takes %v of %v; emulator: %v", trip, 6*delay, nw.net.Lateness())
-			return
-		}
-		t.Logf("a round trip took %v, the first hop %v: this machine is busy; emulator: %v", trip, first, nw.net.Lateness())
+	}
+	t.Logf("a round trip takes %v of %v, the first hop %v of %v; emulator: %v", best, 6*delay, first, 2*delay, nw.net.Lateness())
+	if err := (links.Bound{}).Refuse(nw.net.Lateness()); ctx.Err() != nil && err != nil {
+		t.Skipf("NOTHING WAS MEASURED: %v", err)
+	} else if ctx.Err() != nil {
+		t.Error("no trip came close to what the links take")
 	}
 }

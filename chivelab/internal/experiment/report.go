@@ -123,7 +123,9 @@ func newGroup(kind, name string, samples []Sample) (g Group, ok bool) {
 	case g.Samples+g.Late == 0:
 		return g, false
 	case err != nil:
-		g.Refused = err.Error()
+		b := links.Bound{}.Defaults()
+		g.Refused = fmt.Sprintf("this machine was too slow to emulate the links: packets were late by %.3f ms on average, and %.2f %% by more than %v; the bounds are %v and %.2f %%",
+			g.MeanLate, 100*g.FarShare, links.FarLate, b.Mean, 100*b.Far)
 	case float64(g.Late) > lateShare*float64(g.Samples+g.Late):
 		g.Refused = fmt.Sprintf("this machine was too slow to emulate the links: %d of %d repetitions do not count", g.Late, g.Samples+g.Late)
 	}

@@ -27,7 +27,7 @@ const (
 	SamplesName = "samples.csv"
 	ReportName  = "report.json"
 	FileName    = "experiment.toml" // what was run
-	stateName   = "state.json"
+	StateName   = "state.json"
 )
 
 // attempts is how often a repetition is measured while the emulator is late.
@@ -129,7 +129,7 @@ func Run(ctx context.Context, f *File, dir, version string, progress func(Progre
 func begin(f *File, dir, version string) (*state, error) {
 	sum := sha256.Sum256(f.Text)
 	st := &state{Digest: hex.EncodeToString(sum[:])}
-	name := filepath.Join(dir, stateName)
+	name := filepath.Join(dir, StateName)
 	was, err := readState(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
