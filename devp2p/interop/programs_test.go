@@ -177,6 +177,10 @@ func TestPrograms(t *testing.T) {
 		lines := run(t, chiveEth, append([]string{"sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile,
 			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i))}, first...)...)
 		says(t, lines, "private")
+		out, err := exec.CommandContext(t.Context(), chiveEth, "status", "--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i))).Output()
+		if err != nil || !strings.Contains(string(out), "private     yes") {
+			t.Errorf("the sidecar's status: %v\n%s", err, out)
+		}
 	}
 	for _, g := range []*geth{a, b} {
 		g.await(t, "the relay and the other geth as peers", func(ctx context.Context) bool {

@@ -150,13 +150,13 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		return err
 	}
 	services = append(services, r.manager.Run, r.node.Run, r.queue.Run)
-	status, err := r.serveStatus(dir)
+	status, err := serveStatus(dir, func() any { return r.status() })
 	if err != nil {
 		return err
 	}
 	services = append(services, status)
 	if s.metrics != "" {
-		serve, err := r.serveMetrics(s.metrics)
+		serve, err := serveMetrics(s.metrics, r.node.Register)
 		if err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}
@@ -313,10 +313,10 @@ func (r *relay) Send(tx *types.Transaction) (state, why string, err error) {
 
 func (r *relay) Sent(h common.Hash) (any, bool) { return r.queue.Of(h) }
 
-// serveMetrics serves the node's counters at an address of loopback.
-func (r *relay) serveMetrics(addr string) (func(context.Context) error, error) {
+// serveMetrics serves what register adds at an address of loopback.
+func serveMetrics(addr string, register func(*program.Metrics)) (func(context.Context) error, error) {
 	metrics := program.NewMetrics()
-	r.node.Register(metrics)
+	register(metrics)
 	l, err := program.ListenLoopback(addr)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,7 @@ type sidecarSettings struct {
 	dataDir              string
 	static               []string
 	maxPeers, maxInbound int
+	metrics              string
 	verbose              bool
 }
 
@@ -76,6 +78,7 @@ func sidecarCommand() *cobra.Command {
 	f.StringArrayVar(&s.static, "static", nil, "a `NODE` to begin with: an ENR, an enode URL with an onion, or a file with one in each line")
 	f.IntVar(&s.maxPeers, "maxpeers", 16, "`NUMBER` of onions that the node is told to connect to")
 	f.IntVar(&s.maxInbound, "max-inbound", 32, "`NUMBER` of connections that the onion passes to the node")
+	f.StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at an `ADDR` of loopback, such as 127.0.0.1:9189")
 	f.BoolVar(&s.verbose, "verbose", false, "log more")
 	return cmd
 }
@@ -87,7 +90,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if err := positive(number{"listen", s.port}, number{"maxpeers", s.maxPeers}, number{"max-inbound", s.maxInbound}); err != nil {
 		return err
 	}
-	if err := port("p2p-port", s.p2pPort); err != nil {
+	if err := errors.Join(port("p2p-port", s.p2pPort), addresses(map[string]string{"metrics": s.metrics})); err != nil {
 		return err
 	}
 	level := slog.LevelInfo
@@ -133,7 +136,22 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	return runAll(cmd.Context(), append(services, side.Run))
+	began := time.Now()
+	status, err := serveStatus(dir, func() any {
+		return map[string]any{"sidecar": newSidecarStatus(side.Status(), began)}
+	})
+	if err != nil {
+		return err
+	}
+	services = append(services, status, side.Run)
+	if s.metrics != "" {
+		serve, err := serveMetrics(s.metrics, side.Register)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		services = append(services, serve)
+	}
+	return runAll(cmd.Context(), services)
 }
 
 // said prints what changed.

@@ -24,7 +24,7 @@ import (
 	"github.com/chivenet/chive/program"
 )
 
-// socketName is the Unix socket of a running relay, in its data directory. Other users
+// socketName is the Unix socket of a running relay or sidecar, in its data directory. Other users
 // cannot open it.
 const socketName = "status.sock"
 
@@ -54,14 +54,14 @@ func (r *relay) status() relayStatus {
 }
 
 // serveStatus listens on the socket in the data directory.
-func (r *relay) serveStatus(dir string) (func(context.Context) error, error) {
+func serveStatus(dir string, status func() any) (func(context.Context) error, error) {
 	path := filepath.Join(dir, socketName)
 	l, err := program.ListenUnix(path)
 	if err != nil {
 		return nil, fmt.Errorf("the socket for chive-eth status: %w", err)
 	}
 	return serveHTTP(l, "/status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		text, err := json.Marshal(r.status())
+		text, err := json.Marshal(status())
 		if err != nil {
 			http.Error(w, "it cannot be encoded", http.StatusInternalServerError)
 			return
@@ -84,7 +84,7 @@ func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what a running relay does, and why each peer is reached as it is",
+		Short: "Show what a running relay or sidecar does, and why each peer is reached as it is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := dataDir(dir)
@@ -99,14 +99,20 @@ func statusCommand() *cobra.Command {
 				_, err := cmd.OutOrStdout().Write(raw)
 				return err
 			}
-			var s relayStatus
+			var s struct {
+				relayStatus
+				Sidecar *sidecarStatus `json:"sidecar"`
+			}
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return err
+			}
+			if s.Sidecar != nil {
+				return s.Sidecar.print(cmd.OutOrStdout())
 			}
 			return s.print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "the relay's data `DIR` (default ~/.chive-eth)")
+	cmd.Flags().StringVar(&dir, "data-dir", "", "the data `DIR` of the relay or the sidecar (default ~/.chive-eth)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -125,11 +131,11 @@ func readStatus(ctx context.Context, socket string) ([]byte, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, program.Why(err))
+		return nil, fmt.Errorf("nobody answers at %s: does chive-eth relay or sidecar run with this data directory? (%w)", socket, program.Why(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the relay answers: %s", resp.Status)
+		return nil, fmt.Errorf("it answers: %s", resp.Status)
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxStatus))
 }

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
+	"github.com/chivenet/chive/devp2p/internal/sidecar"
 	"github.com/chivenet/chive/program/programtest"
 )
 
@@ -48,5 +50,28 @@ func TestStatusGuard(t *testing.T) {
 				return func() { cancel(); all.Wait() }
 			},
 		})
+	}
+}
+
+// TestSidecarStatus: chive-eth status shows what a sidecar's socket tells.
+func TestSidecarStatus(t *testing.T) {
+	dir := t.TempDir()
+	status := sidecar.Status{Node: true, Leaks: []sidecar.Leak{{What: "discovery is on", Fix: "start geth with --nodiscover"}}, Record: onionNode(t, 1), Known: 5, Forwards: 3, Problem: "no circuits"}
+	serve, err := serveStatus(dir, func() any { return map[string]any{"sidecar": newSidecarStatus(status, time.Now())} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- serve(ctx) }()
+	out, err := chiveEth(t, "status", "--data-dir", dir)
+	for _, want := range []string{"node        up\n", "private     no\n", "discovery is on. start geth with --nodiscover\n", "record      enr:", "problem     no circuits\n", "3 onions that the node is told of, of 5"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v; want %q in:\n%s", err, want, out)
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

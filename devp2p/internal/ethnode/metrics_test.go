@@ -7,13 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/sidecar"
 	"github.com/chivenet/chive/program"
 	"github.com/chivenet/chive/program/programtest"
 )
 
 var update = flag.Bool("update", false, "write the table of chive-eth in docs/metrics.md")
 
-// TestMetrics: docs/metrics.md has what a node counts, and promtool finds nothing to complain
+// noOnions are the onions of a sidecar that does not run.
+type noOnions struct{ devp2p.Onions }
+
+// TestMetrics: docs/metrics.md has what a node and a sidecar count, and promtool finds nothing to complain
 // of.
 func TestMetrics(t *testing.T) {
 	m := program.NewMetrics()
@@ -25,7 +30,13 @@ func TestMetrics(t *testing.T) {
 	}
 	head, rest, began := bytes.Cut(page, []byte(begin))
 	have, tail, ended := bytes.Cut(rest, []byte(end))
-	want := "\n" + m.Table("chive-eth relay") + "\n"
+	side, err := sidecar.New(sidecar.Config{IPC: "geth.ipc", Dir: t.TempDir(), Onions: noOnions{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sm := program.NewMetrics()
+	side.Register(sm)
+	want := "\n" + m.Table("chive-eth relay") + "\n" + sm.Table("chive-eth sidecar") + "\n"
 	switch {
 	case !began || !ended:
 		t.Fatalf("%s has no table of chive-eth", file)
@@ -37,9 +48,11 @@ func TestMetrics(t *testing.T) {
 	default:
 		t.Errorf("%s is out of date: go test -C devp2p -run TestMetrics ./internal/ethnode -update", file)
 	}
-	var text strings.Builder
-	if err := m.Write(&text); err != nil {
-		t.Fatal(err)
+	for _, m := range []*program.Metrics{m, sm} {
+		var text strings.Builder
+		if err := m.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		programtest.LintMetrics(t, text.String())
 	}
-	programtest.LintMetrics(t, text.String())
 }

@@ -66,7 +66,7 @@ type Sidecar struct {
 	target string                   // guarded by mu: where the node listens; empty: it is away
 	book   *book                    // guarded by mu: of the session; nil: there is none
 	found  map[enode.ID]*enode.Node // guarded by mu: of Add
-	last   Status                   // owned by Run
+	last   Status                   // guarded by mu
 }
 
 // New reads the sidecar's key, or makes one. It opens nothing else.

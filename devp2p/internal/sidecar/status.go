@@ -5,6 +5,7 @@ import (
 
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/program"
 )
 
 // Status is what the sidecar does.
@@ -38,10 +39,46 @@ func (s *Sidecar) report(st *state, status Status) {
 			status.Record = n
 		}
 	}
-	if !status.equal(s.last) {
-		s.last = status
+	s.mu.Lock()
+	same := status.equal(s.last)
+	s.last = status
+	s.mu.Unlock()
+	if !same {
 		s.cfg.Report(status)
 	}
+}
+
+// Status returns what Run saw last. It is the zero value before Run has looked.
+func (s *Sidecar) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// Register adds what the sidecar does to a program's metrics.
+func (s *Sidecar) Register(m *program.Metrics) {
+	for _, g := range []struct {
+		name, help string
+		value      func(Status) int
+	}{
+		{"node_up", "Whether the node answers at its IPC socket: 1 or 0.", func(s Status) int { return oneIf(s.Node) }},
+		{"onion_up", "Whether the onion is open: 1 or 0.", func(s Status) int { return oneIf(s.Onion != "") }},
+		{"private", "Whether the sidecar runs with --only-onion, and the node shows nothing outside Tor: 1 or 0.", func(s Status) int { return oneIf(s.Private) }},
+		{"leaks", "Ways in which the node shows itself outside Tor.", func(s Status) int { return len(s.Leaks) }},
+		{"known_nodes", "Nodes that the node could connect to.", func(s Status) int { return s.Known }},
+		{"forwards", "Onions that the node is told to connect to.", func(s Status) int { return s.Forwards }},
+		{"inbound_connections", "Connections that the node has over the onion.", func(s Status) int { return s.Inbound }},
+		{"contacts", "Other nodes that speak onr/1 with the sidecar.", func(s Status) int { return s.Contacts }},
+	} {
+		m.Gauge("chive_eth_sidecar_"+g.name, g.help, func() int64 { return int64(g.value(s.Status())) })
+	}
+}
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (a Status) equal(b Status) bool {
