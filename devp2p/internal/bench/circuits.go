@@ -9,63 +9,67 @@ import (
 	"time"
 )
 
-// circuits measures how connections get their circuits: one for all, one for each peer,
-// and one for each that is built ahead.
-func circuits(ctx context.Context, w *world, k Kind) (out []Row, err error) {
-	s, err := w.site(ctx, k)
+// The ways in which connections get circuits.
+const (
+	oneForAll  = "one for all"
+	oneAPeer   = "one a peer"
+	builtAhead = "one a peer, built ahead"
+)
+
+// circuits measures how connections get their circuits, of all kinds in turn.
+func circuits(ctx context.Context, w *world) (out []Row, err error) {
+	sites, err := w.all(ctx, w.cfg.Sizes.onions())
 	if err != nil {
 		return nil, err
 	}
 	n := (w.cfg.Sizes.Connections + 1) / 2
 	shared := rand.Text()
-	ahead := make([]string, n)
-	touch := func(key string) error {
+	touch := func(s *site, key string) error {
 		r, _, err := s.by(ctx, key)
 		if err == nil {
 			r.close()
 		}
 		return err
 	}
-	for _, c := range []struct {
-		name  string
-		ready func() error
-		key   func(i int) string
-	}{
-		{"one for all", func() error { return touch(shared) }, func(int) string { return shared }},
-		{"one a peer", func() error { return nil }, func(int) string { return rand.Text() }},
-		{"one a peer, built ahead", func() (err error) {
-			for i := range ahead {
-				ahead[i] = rand.Text()
-				err = errors.Join(err, touch(ahead[i]))
-			}
-			return err
-		}, func(i int) string { return ahead[i] }},
-	} {
-		w.cfg.Progress(c.name)
-		if err := c.ready(); err != nil {
-			return nil, err
-		}
-		var values []float64
+	for _, name := range []string{oneForAll, oneAPeer, builtAhead} {
+		w.cfg.Progress(name)
+		values := make([][]float64, len(sites))
 		for i := range n {
-			r, stages, err := s.by(ctx, c.key(i))
+			for j, s := range sites {
+				key := rand.Text()
+				if name == oneForAll {
+					key = shared
+				}
+				if name == builtAhead || name == oneForAll && i == 0 {
+					if err := touch(s, key); err != nil {
+						return nil, err
+					}
+				}
+				r, stages, err := s.by(ctx, key)
+				if err != nil {
+					return nil, err
+				}
+				r.close()
+				values[j] = append(values[j], ms(stages.Total()))
+			}
+		}
+		for j, s := range sites {
+			out = append(out, Row{tableCircuits, string(s.kind), name, "connection", unitMS, distOf(values[j])})
+		}
+	}
+	for _, name := range []string{oneForAll, oneAPeer} {
+		key := rand.Text
+		if name == oneForAll {
+			key = func() string { return shared }
+		}
+		for _, s := range sites {
+			w.cfg.Progress(fmt.Sprintf("%s: %d downloads: %s", name, others, s.kind))
+			sum, err := s.atOnce(ctx, w.cfg.Sizes.While, key)
 			if err != nil {
 				return nil, err
 			}
-			r.close()
-			values = append(values, ms(stages.Total()))
+			out = append(out, Row{tableCircuits, string(s.kind), name, fmt.Sprintf("%d downloads, together", others), unitRate, distOf([]float64{sum})})
 		}
-		out = append(out, Row{tableCircuits, string(k), c.name, "connection", unitMS, distOf(values)})
-	}
-	for _, c := range []struct {
-		name string
-		key  func() string
-	}{{"one for all", func() string { return shared }}, {"one a peer", rand.Text}} {
-		w.cfg.Progress(fmt.Sprintf("%s: %d downloads", c.name, others))
-		sum, err := s.atOnce(ctx, w.cfg.Sizes.While, c.key)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Row{tableCircuits, string(k), c.name, fmt.Sprintf("%d downloads, together", others), unitRate, distOf([]float64{sum})})
 	}
 	return out, nil
 }

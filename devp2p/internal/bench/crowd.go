@@ -56,76 +56,65 @@ func (s *site) together(ctx context.Context, n int, before func() error, f func(
 	return errors.Join(errs...)
 }
 
-// crowd measures what a node with more and more peers uses, idle and under traffic, and
-// what each of the peers gets when all download at once.
-func crowd(ctx context.Context, w *world, k Kind) (out []Row, err error) {
-	s, err := w.site(ctx, k)
-	if err != nil {
-		return nil, err
-	}
+// crowd measures what a node with so many peers uses, idle and under traffic.
+func crowd(ctx context.Context, w *world, s *site, n int) (out []Row, err error) {
 	while := w.cfg.Sizes.While
-	w.cfg.Progress("no peers")
-	if err := wait(ctx, while/2); err != nil { // what was before ends
+	if n == 0 {
+		if err := wait(ctx, while/2); err != nil { // what was before ends
+			return nil, err
+		}
+		return s.used(ctx, while, "no peers")
+	}
+	var idle, busy []Row
+	answers := make([][]float64, n)
+	until := make(chan struct{})
+	var used error
+	var measuring sync.WaitGroup
+	err = s.together(ctx, n, func() (err error) {
+		if err := wait(ctx, while/2); err != nil {
+			return err
+		}
+		if idle, err = s.used(ctx, while, fmt.Sprintf("%d peers, idle", n)); err != nil {
+			return err
+		}
+		measuring.Go(func() {
+			defer close(until)
+			busy, used = s.used(ctx, while, fmt.Sprintf("%d peers, traffic", n))
+		})
+		return nil
+	}, func(i int, r *remote) error {
+		var err error
+		answers[i], err = r.chat(ctx, until, askEvery*time.Duration(i)/time.Duration(n))
+		return err
+	})
+	measuring.Wait()
+	if err := errors.Join(err, used); err != nil {
 		return nil, err
 	}
-	rows, err := s.used(ctx, while, "no peers")
+	var all []float64
+	for _, a := range answers {
+		all = append(all, a...)
+	}
+	return append(append(idle, busy...), Row{tableShares, string(s.kind), fmt.Sprintf("%d peers", n), "answer under traffic", unitMS, distOf(all)}), nil
+}
+
+// shares measures what each of so many peers gets when all download at once.
+func shares(ctx context.Context, w *world, s *site, n int) ([]Row, error) {
+	while := w.cfg.Sizes.While
+	list := make([]float64, n)
+	var until time.Time
+	err := s.together(ctx, n, func() error { until = time.Now().Add(while); return nil }, func(i int, r *remote) error {
+		got, err := r.load(until, 0)
+		list[i] = rate(got, while)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, rows...)
-	for _, n := range w.cfg.Sizes.Peers {
-		w.cfg.Progress(fmt.Sprintf("%d peers", n))
-		var idle, busy []Row
-		answers := make([][]float64, n)
-		until := make(chan struct{})
-		var used error
-		var measuring sync.WaitGroup
-		err := s.together(ctx, n, func() (err error) {
-			if err := wait(ctx, while/2); err != nil {
-				return err
-			}
-			if idle, err = s.used(ctx, while, fmt.Sprintf("%d peers, idle", n)); err != nil {
-				return err
-			}
-			measuring.Go(func() {
-				defer close(until)
-				busy, used = s.used(ctx, while, fmt.Sprintf("%d peers, traffic", n))
-			})
-			return nil
-		}, func(i int, r *remote) error {
-			var err error
-			answers[i], err = r.chat(ctx, until, askEvery*time.Duration(i)/time.Duration(n))
-			return err
-		})
-		measuring.Wait()
-		if err := errors.Join(err, used); err != nil {
-			return nil, err
-		}
-		out = append(append(out, idle...), busy...)
-		var all []float64
-		for _, a := range answers {
-			all = append(all, a...)
-		}
-		out = append(out, Row{tableShares, string(k), fmt.Sprintf("%d peers", n), "answer under traffic", unitMS, distOf(all)})
-	}
-	for _, n := range w.cfg.Sizes.Spread {
-		w.cfg.Progress(fmt.Sprintf("%d downloads at once", n))
-		shares := make([]float64, n)
-		var until time.Time
-		err := s.together(ctx, n, func() error { until = time.Now().Add(while); return nil }, func(i int, r *remote) error {
-			got, err := r.load(until, 0)
-			shares[i] = rate(got, while)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		d := distOf(shares)
-		condition := fmt.Sprintf("%d peers", n)
-		out = append(out, Row{tableShares, string(k), condition, "download, each peer", unitRate, d},
-			Row{tableShares, string(k), condition, "download, together", unitRate, distOf([]float64{d.Mean * float64(n)})})
-	}
-	return out, nil
+	d := distOf(list)
+	condition := fmt.Sprintf("%d peers", n)
+	return []Row{{tableShares, string(s.kind), condition, "download, each peer", unitRate, d},
+		{tableShares, string(s.kind), condition, "download, together", unitRate, distOf([]float64{d.Mean * float64(n)})}}, nil
 }
 
 // chat asks for an answer again and again until the channel is closed, and returns how long

@@ -13,5 +13,6 @@
 //	remote.go    the measuring side: RLPx without a server, to time its steps
 //	rows.go      what was measured; text.go, page.go and figures.go write it
 //
-// Kinds take turns where they can, so that what else this machine does hits all of them.
+// Kinds take turns, or follow each other in each step, so that what else this machine does
+// hits all of them.
 package bench

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"image/color"
+	"strings"
 
 	"github.com/chivenet/chive/chivelab/plot"
 )
@@ -13,25 +14,28 @@ type figure struct {
 	measure            string // of all bars; empty: each group is a measure
 	condition          string // of all bars; empty and measure is set: each group is a case
 	unit               string
+	only               string // the end of the cases; empty: all
 }
 
 // figures are all figures.
 var figures = []figure{
-	{"connection-first", "A first connection, by stages: medians, with minimum and p95", tableConnection, "", caseFirst, unitMS},
-	{"connection-later", "A later connection, by stages: medians, with minimum and p95", tableConnection, "", caseLater, unitMS},
-	{"throughput", "A download over one connection: medians, with minimum and p95", tableThroughput, "download", "", unitRate},
-	{"ping-pong", "A round trip of 64 bytes: medians, with minimum and p95", tablePing, "round trip", "", unitMS},
-	{"memory", "Memory of a node with its Tor daemon, by its peers", tablePeers, "memory", "", unitMB},
-	{"processor", "Processor time of a node with its Tor daemon, by its peers", tablePeers, "processor", "", unitShare},
-	{"shares-latency", "4 KiB under traffic, by the number of peers: medians, with minimum and p95", tableShares, "answer under traffic", "", unitMS},
-	{"shares-throughput", "What each peer gets when all download: medians, with minimum and p95", tableShares, "download, each peer", "", unitRate},
-	{"load-latency", "A round trip beside a load: medians, with minimum and p95", tableLoad, "round trip", "", unitMS},
-	{"load-throughput", "A download of 1 MiB beside a load: medians, with minimum and p95", tableLoad, "download of 1 MiB", "", unitRate},
-	{"circuits", "A connection, by how it gets its circuit: medians, with minimum and p95", tableCircuits, "connection", "", unitMS},
-	{"policies", "Policies toward a node with an onion and an address: medians, with minimum and p95", tablePolicies, "", "", unitMS},
-	{"links-connection", "A later connection over slow links, by stages: medians, with minimum and p95", tableLinks, "", caseLater, unitMS},
-	{"links-ping-pong", "A round trip over slow links: medians, with minimum and p95", tableLinks, "round trip", "", unitMS},
-	{"links-throughput", "A download over slow links: medians, with minimum and p95", tableLinks, "download", "", unitRate},
+	{"connection-first", "A first connection, by stages: medians, with minimum and p95", tableConnection, "", caseFirst, unitMS, ""},
+	{"connection-later", "A later connection, by stages: medians, with minimum and p95", tableConnection, "", caseLater, unitMS, ""},
+	{"throughput", "A download over one connection: medians, with minimum and p95", tableThroughput, "download", "", unitRate, ""},
+	{"ping-pong", "A round trip of 64 bytes: medians, with minimum and p95", tablePing, "round trip", "", unitMS, ""},
+	{"memory-idle", "Memory of a node with its Tor daemon, by its peers, idle", tablePeers, "memory", "", unitMB, ", idle"},
+	{"memory-traffic", "Memory of a node with its Tor daemon, by its peers, under traffic", tablePeers, "memory", "", unitMB, ", traffic"},
+	{"processor-idle", "Processor time of a node with its Tor daemon, by its peers, idle", tablePeers, "processor", "", unitShare, ", idle"},
+	{"processor-traffic", "Processor time of a node with its Tor daemon, by its peers, under traffic", tablePeers, "processor", "", unitShare, ", traffic"},
+	{"shares-latency", "4 KiB under traffic, by the number of peers: medians, with minimum and p95", tableShares, "answer under traffic", "", unitMS, ""},
+	{"shares-throughput", "What each peer gets when all download: medians, with minimum and p95", tableShares, "download, each peer", "", unitRate, ""},
+	{"load-latency", "A round trip beside a load: medians, with minimum and p95", tableLoad, "round trip", "", unitMS, ""},
+	{"load-throughput", "A download of 1 MiB beside a load: medians, with minimum and p95", tableLoad, "download of 1 MiB", "", unitRate, ""},
+	{"circuits", "A connection, by how it gets its circuit: medians, with minimum and p95", tableCircuits, "connection", "", unitMS, ""},
+	{"policies", "Policies toward a node with an onion and an address: medians, with minimum and p95", tablePolicies, "", "", unitMS, ""},
+	{"links-connection", "A later connection over slow links, by stages: medians, with minimum and p95", tableLinks, "", caseLater, unitMS, ""},
+	{"links-ping-pong", "A round trip over slow links: medians, with minimum and p95", tableLinks, "round trip", "", unitMS, ""},
+	{"links-throughput", "A download over slow links: medians, with minimum and p95", tableLinks, "download", "", unitRate, ""},
 }
 
 // WriteFigures draws the report into a directory, each figure as PNG, PDF and SVG. Tables
@@ -53,7 +57,7 @@ var axis = map[string]string{unitMS: "milliseconds", unitRate: "megabytes per se
 // rows returns what the figure is of.
 func (f figure) rows(r *Report) (out []Row) {
 	for _, row := range r.rows(f.table) {
-		if row.Unit == f.unit && (f.measure == "" || row.Measure == f.measure) && (f.measure != "" || row.Case == f.condition) {
+		if row.Unit == f.unit && strings.HasSuffix(row.Case, f.only) && (f.measure == "" || row.Measure == f.measure) && (f.measure != "" || row.Case == f.condition) {
 			out = append(out, row)
 		}
 	}
@@ -87,7 +91,7 @@ func (f figure) draw(r *Report) *plot.Canvas {
 				a.Error(x, row.Min, row.P95)
 				top = max(top, row.P95)
 			}
-			c.Text(x, a.At(top)-5, min(11, 300/float64(slots)+2), plot.Center, number(row.Median), plot.Black)
+			c.Text(x, a.At(top)-5, min(11, 240/float64(slots)+2), plot.Center, number(row.Median), plot.Black)
 		}
 		name := l.measure
 		if f.measure != "" {

@@ -11,18 +11,13 @@ import (
 // others is how many connections load a path beside the one that is measured.
 const others = 4
 
-// loads measures a connection beside others that take a share of what a path carries: of
-// what as many downloads get together where nothing bounds them.
-func loads(ctx context.Context, w *world, k Kind) (out []Row, err error) {
-	s, err := w.site(ctx, k)
-	if err != nil {
-		return nil, err
-	}
+// load measures a connection beside others that take a share of what a path carries: of
+// what as many downloads get together where nothing bounds them, just before.
+func load(ctx context.Context, w *world, s *site, percent int) ([]Row, error) {
 	while := w.cfg.Sizes.While
-	w.cfg.Progress("what the path carries")
 	var until time.Time
 	got := make([]int64, others)
-	err = s.together(ctx, others, func() error { until = time.Now().Add(while); return nil }, func(i int, r *remote) (err error) {
+	err := s.together(ctx, others, func() error { until = time.Now().Add(while); return nil }, func(i int, r *remote) (err error) {
 		got[i], err = r.load(until, 0)
 		return err
 	})
@@ -34,16 +29,11 @@ func loads(ctx context.Context, w *world, k Kind) (out []Row, err error) {
 		all += n
 	}
 	carries := rate(all, while)
-	out = append(out, Row{tableLoad, string(k), "", fmt.Sprintf("%d downloads, together", others), unitRate, distOf([]float64{carries})})
-	for _, percent := range w.cfg.Sizes.Loads {
-		w.cfg.Progress(fmt.Sprintf("load of %d %%", percent))
-		rows, err := s.beside(ctx, w.cfg.Sizes, percent, carries)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, rows...)
+	rows, err := s.beside(ctx, w.cfg.Sizes, percent, carries)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	return append(rows, Row{tableLoad, string(s.kind), fmt.Sprintf("load of %d %%", percent), "what 100 % was", unitRate, distOf([]float64{carries})}), nil
 }
 
 // beside measures one connection under one load.

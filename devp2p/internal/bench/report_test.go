@@ -32,6 +32,9 @@ func madeUp() *Report {
 				}
 			}
 		}
+		for _, m := range [][2]string{{"memory", unitMB}, {"processor", unitShare}} {
+			add(Row{tablePeers, string(k), "10 peers, traffic", m[0], m[1], distOf([]float64{slow})})
+		}
 		add(Row{tableCircuits, string(k), "one for all", "connection", unitMS, distOf([]float64{slow})})
 		add(Row{tablePolicies, string(k), "", "connection", unitMS, distOf([]float64{slow})})
 		add(Row{tableLinks, string(k), "", "round trip", unitMS, distOf([]float64{slow})})

@@ -30,18 +30,33 @@ type step struct {
 // steps returns the steps of a run, in the order of the report.
 func steps(sizes Sizes) []step {
 	all := []step{{tableConnection, setups}, {tableThroughput, throughput}, {tablePing, pings}}
-	each := func(name string, kinds []Kind, run func(context.Context, *world, Kind) ([]Row, error)) {
-		for _, k := range kinds {
-			all = append(all, step{name + "-" + string(k), func(ctx context.Context, w *world) ([]Row, error) { return run(ctx, w, k) }})
+	each := func(name string, numbers []int, run func(context.Context, *world, *site, int) ([]Row, error)) {
+		for _, n := range numbers {
+			all = append(all, step{fmt.Sprintf("%s-%d", name, n), func(ctx context.Context, w *world) (out []Row, err error) {
+				for _, k := range sizes.Kinds { // one after the other, so that the same work of others hits them
+					s, err := w.site(ctx, k)
+					if err != nil {
+						return nil, fmt.Errorf("%s: %w", k, err)
+					}
+					w.cfg.Progress(string(k))
+					rows, err := run(ctx, w, s, n)
+					if err != nil {
+						return nil, fmt.Errorf("%s: %w", k, err)
+					}
+					out = append(out, rows...)
+				}
+				return out, nil
+			}})
 		}
 	}
 	if len(sizes.Peers) > 0 {
-		each(tablePeers, sizes.Kinds, crowd)
+		each(tablePeers, append([]int{0}, sizes.Peers...), crowd)
 	}
-	if len(sizes.Loads) > 0 {
-		each(tableLoad, sizes.Kinds, loads)
+	each(tableShares, sizes.Spread, shares)
+	each(tableLoad, sizes.Loads, load)
+	if len(sizes.onions()) > 0 {
+		all = append(all, step{tableCircuits, circuits})
 	}
-	each(tableCircuits, sizes.onions(), circuits)
 	return append(all, step{tablePolicies, policies}, step{tableLinks, overLinks})
 }
 

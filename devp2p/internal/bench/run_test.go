@@ -56,7 +56,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSteps: all tables have steps, and each kind those that are of one kind.
+// TestSteps: all tables have steps, but for those that need onions where there are none.
 func TestSteps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range steps(Defaults()) {
@@ -65,13 +65,15 @@ func TestSteps(t *testing.T) {
 		}
 		seen[s.name] = true
 	}
-	for _, want := range []string{"connection", "throughput", "ping-pong", "peers-tor-kist", "load-clearnet", "circuits-chive", "policies", "links"} {
+	for _, want := range []string{"connection", "throughput", "ping-pong", "peers-0", "peers-200", "shares-100", "load-90", "circuits", "policies", "links"} {
 		if !seen[want] {
 			t.Errorf("no step %s in %v", want, seen)
 		}
 	}
-	if seen["circuits-clearnet"] {
-		t.Error("circuits of a plain connection")
+	for _, s := range steps(Sizes{Kinds: []Kind{Clear}}) {
+		if s.name == tableCircuits {
+			t.Error("circuits of a plain connection")
+		}
 	}
 }
 
