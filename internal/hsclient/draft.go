@@ -12,9 +12,16 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// introduceLen is the length of every INTRODUCE1, in bytes: the longest that every format
-// of relay cells carries (rend-spec-v3, FMT_INTRO1).
-const introduceLen = 490
+// The lengths of INTRODUCE1, in bytes. The relay that is the introduction point sees the
+// length, and so does the service.
+const (
+	// introduceLen is the length that C tor gives all of its own: it pads to 246 bytes, and
+	// then adds the handshake's key and MAC (hs_cell.h). A C tor's never needs more room.
+	introduceLen = 246 + handshake.HSIntroOverhead
+	// introduceLong is the length of those that do not fit, because they ask for what only
+	// Chive's services offer: the longest that every format of relay cells carries.
+	introduceLong = 490
+)
 
 // draft is an introduction that was not sent yet.
 type draft struct {
@@ -97,7 +104,11 @@ func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *ren
 	m := cell.Introduce{AuthKey: p.Auth}
 	header := m.AppendHeader(nil)
 	text := plain.Append(nil)
-	room := introduceLen - len(header) - handshake.HSIntroOverhead
+	around := len(header) + handshake.HSIntroOverhead
+	room := introduceLen - around
+	if len(text) > room {
+		room = introduceLong - around
+	}
 	if len(text) > room {
 		return nil, fault.New(fault.Local, "onion service: an introduction of %d bytes, not %d", len(text), room)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // TestIntroduction: the service can read what is sent, and every message has the
-// same length.
+// length of C tor's (310 bytes, seen at an introduction point of C tor 0.4.9.11).
 func TestIntroduction(t *testing.T) {
 	s := newService(t)
 	p := &s.inner.Points[0]
@@ -36,7 +36,7 @@ func TestIntroduction(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := introduction(hs, p, rend, &terms, pow)
-		if err != nil || len(b) != introduceLen {
+		if err != nil || len(b) != 310 {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
 		m, err := cell.ParseIntroduce(b)

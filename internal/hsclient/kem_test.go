@@ -75,7 +75,7 @@ func TestReadKEM(t *testing.T) {
 	}
 }
 
-// TestKEMIntroduction: the announcement fits, and the message has the usual length.
+// TestKEMIntroduction: the announcement fits, and the message has the longer length.
 func TestKEMIntroduction(t *testing.T) {
 	s := newService(t)
 	p := &s.inner.Points[0]
@@ -96,7 +96,7 @@ func TestKEMIntroduction(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := introduction(hs, p, &rendCircuit{circ: endAt{at}}, &circuit.VirtualHop{SendmeInc: 31, CGO: true, KEM: kem}, &cell.PoW{Effort: 1})
-	if err != nil || len(b) != introduceLen {
+	if err != nil || len(b) != introduceLong {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	m, err := cell.ParseIntroduce(b)

@@ -221,6 +221,6 @@ func (a *attack) body(p *Point) ([]byte, error) {
 	m := cell.Introduce{AuthKey: p.Auth}
 	header := m.AppendHeader(nil)
 	text := plain.Append(nil)
-	text = append(text, make([]byte, max(0, 490-len(header)-handshake.HSIntroOverhead-len(text)))...)
+	text = append(text, make([]byte, max(0, 310-len(header)-handshake.HSIntroOverhead-len(text)))...)
 	return append(header, hs.Introduce(header, text)...), nil
 }
