@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
@@ -128,7 +130,8 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life
 	try := func(ctx context.Context, lease *pool.Lease) error {
 		circ := lease.Circuit.(*OpenCircuit)
 		life.sent(circ.id)
-		s, err := stream.Begin(on.last(circ), req.Host, req.Port, req.Family)
+		last := on.last(circ)
+		s, err := stream.Begin(last, req.Host, req.Port, req.Family.Through(c.exitsIPv6(circ, last, req.Port)))
 		if err != nil {
 			return err
 		}
@@ -149,6 +152,18 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life
 		err = c.tryCircuits(ctx, req, dest, try)
 	}
 	return conn, err
+}
+
+// exitsIPv6 reports whether a hop lets streams to a port out over IPv6, as the directory says.
+func (c *Client) exitsIPv6(circ *OpenCircuit, h *circuit.Hop, port uint16) bool {
+	r := circ.path.Exit().Relay
+	if h != circ.Last() { // a controller chose another hop
+		r = netdir.Relay{}
+		if d := c.dirs.Directory(); d != nil && h.Info().Target != nil {
+			r, _ = d.Lookup(h.Info().Target.RSA)
+		}
+	}
+	return !r.IsZero() && path.Allows(r, path.Dest{Addr: netip.IPv6Unspecified(), Port: port})
 }
 
 // awaitOpen sends the first bytes, and waits until the stream is open. On an error the

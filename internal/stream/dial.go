@@ -30,7 +30,7 @@ func (f Family) flags() cell.BeginFlags {
 	case IPv4Only:
 		return 0
 	case IPv6Only:
-		return cell.BeginIPv6OK | cell.BeginIPv4NotOK | cell.BeginIPv6Preferred
+		return cell.BeginIPv6OK | cell.BeginIPv4NotOK // no preference, as C tor: there is no choice
 	case IPv6First:
 		return cell.BeginIPv6OK | cell.BeginIPv6Preferred
 	}
@@ -48,6 +48,15 @@ func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Strea
 		return nil, err
 	}
 	return s, nil
+}
+
+// Through returns the family to ask an exit for that allows IPv6, or does not: asked what it
+// cannot do, it would learn from the flags which program asks. C tor does the same.
+func (f Family) Through(six bool) Family {
+	if !six && f != IPv6Only {
+		return IPv4Only
+	}
+	return f
 }
 
 // Begin sends BEGIN and returns at once. Data written before WaitOpen returns is
