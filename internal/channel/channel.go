@@ -80,6 +80,7 @@ type Channel struct {
 	turn       turn   // which goroutine may write
 	batch      bool   // the reader is handing out cells
 	lets       bool   // other goroutines run before the reader writes
+	silent     bool   // nothing more is written
 	closed     bool
 	cause      error
 	emptySince time.Time // when the last circuit closed; zero while one is open
@@ -288,7 +289,7 @@ func (ch *Channel) queueUrgent(of *CircuitEnd, cells []byte) error {
 	switch {
 	case of != nil && (of.detached || ch.closed):
 		return errDetached()
-	case ch.closed:
+	case ch.closed, ch.silent:
 		return nil
 	case len(ch.urgent)+len(cells) > maxUrgent:
 		return fault.New(fault.Resource, "channel: the peer does not read, and %d DESTROY cells wait", maxUrgent/cell.Len)
@@ -298,6 +299,13 @@ func (ch *Channel) queueUrgent(of *CircuitEnd, cells []byte) error {
 	ch.account.Reserve(ch.urgentCostLocked() - had)
 	ch.wakeLocked()
 	return nil
+}
+
+// silence has the channel write nothing more.
+func (ch *Channel) silence() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.silent = true
 }
 
 // Close closes the channel with a cause, and returns without waiting; wait on Done

@@ -173,6 +173,21 @@ func (m *Manager) Channels() []*Channel {
 	return all
 }
 
+// Silence has all channels write nothing more, and opens no other: Close follows soon. What
+// circuits and streams would still say of their ends says when each was the last of its kind, and C
+// tor says none of it.
+func (m *Manager) Silence() {
+	m.mu.Lock()
+	m.closed = true
+	for _, a := range m.opening {
+		a.cancel()
+	}
+	m.mu.Unlock()
+	for _, ch := range m.Channels() {
+		ch.silence()
+	}
+}
+
 // Close gives up all attempts, closes every channel, and waits until all of them
 // have ended.
 func (m *Manager) Close() {

@@ -164,7 +164,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 func (ch *Channel) pull(record []byte, now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.closed || !ch.hasQueuedLocked() && (ch.wire == nil || !ch.wire.hasKept()) {
+	if ch.closed || ch.silent || !ch.hasQueuedLocked() && (ch.wire == nil || !ch.wire.hasKept()) {
 		ch.turn = turnNobody
 		return 0, nil, nil, false, false
 	}

@@ -216,9 +216,15 @@ func (c *Client) Err() error {
 
 var errClosed = fault.Also(fault.New(fault.Closed, "the client is closed"), net.ErrClosed)
 
+// Silence has the client send nothing more, not even the ends of circuits and streams. Close must
+// follow. An end that is told stream by stream is an appearance of its own: C tor just
+// goes.
+func (c *Client) Silence() { c.chans.Silence() }
+
 // Close ends everything and waits until no goroutine is left.
 func (c *Client) Close() error {
 	c.cancel(errClosed)
+	c.Silence()
 	c.onion.Close()
 	c.services.wait()
 	c.lives.end()

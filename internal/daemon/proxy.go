@@ -309,6 +309,7 @@ func (n *proxyNode) shutdown(ctx context.Context) error {
 }
 
 func (n *proxyNode) close() error {
+	n.client.Silence() // first: programs' connections end now, and exits need not hear of each
 	n.ports.close()
 	return errors.Join(n.onions.close(), n.client.Close())
 }

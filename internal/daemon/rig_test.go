@@ -33,6 +33,7 @@ type loopback struct {
 	mu     sync.Mutex
 	status chive.Status
 	closed bool
+	silent bool // before it was closed
 
 	exclude    []string // as Reload had it
 	identities int      // how often NewIdentity was called
@@ -58,6 +59,12 @@ func (l *loopback) LookupRequest(_ context.Context, req client.Request) ([]strea
 }
 
 func (l *loopback) StandsFor(host string) string { return host }
+
+func (l *loopback) Silence() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silent = !l.closed
+}
 
 func (l *loopback) Done() <-chan struct{} { return l.done }
 
@@ -194,8 +201,8 @@ func (r *running) end(t *testing.T, want error) {
 	if err := <-r.done; !errors.Is(err, want) {
 		t.Fatalf("ended with %v, not %v", err, want)
 	}
-	if !r.client.closed {
-		t.Error("the client is not closed")
+	if !r.client.closed || !r.client.silent {
+		t.Error("the client is not closed, or was not silent before")
 	}
 }
 
