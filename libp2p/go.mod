@@ -87,6 +87,7 @@ require (
 	github.com/quic-go/webtransport-go v0.13.0 // indirect
 	github.com/refraction-networking/utls v1.8.2 // indirect
 	github.com/spaolacci/murmur3 v1.1.0 // indirect
+	github.com/ulikunitz/xz v0.5.17 // indirect
 	github.com/wlynxg/anet v0.0.5 // indirect
 	github.com/youmark/pkcs8 v0.0.0-20240726163527-a2c0da244d78 // indirect
 	go.uber.org/dig v1.19.0 // indirect

@@ -140,6 +140,9 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 	if c.bridge != nil {
 		return c.bridge.cache(ctx, q.Avoid)
 	}
+	if t, ok := k.sameAgain(q); ok {
+		return t, nil, nil
+	}
 	if d := q.Directory; d != nil && d.Live(time.Now()) && q.Attempt < dirclient.Attempts {
 		var avoid []ident.RSAID
 		for _, id := range q.Avoid {
@@ -151,6 +154,17 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 		}
 	}
 	return k.fallback(q.Avoid)
+}
+
+// sameAgain returns the cache that the request's first attempt should go to, if its circuit is
+// still there.
+func (k *caches) sameAgain(q dirclient.Query) (t linkspec.Target, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := k.circs[q.From.RSA]; q.Attempt == 0 && d != nil && d.Err() == nil {
+		return d.target, true
+	}
+	return t, false
 }
 
 // fallback picks a fallback directory or an authority at random, of those that

@@ -41,7 +41,7 @@ func TestAvoidCachesWithoutCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &mutes{}
 		c := New(Config{Network: n.Network, Dialer: m})
-		if err := c.race(t.Context(), Consensus, &request{path: "/"}, func(*response) error { return nil }); err == nil {
+		if err := c.race(t.Context(), Query{Purpose: Consensus}, &request{path: "/"}, func(*response) error { return nil }); err == nil {
 			t.Fatal("an answer")
 		}
 		if len(m.asked) != Attempts || len(m.reported) != Attempts {

@@ -96,7 +96,7 @@ func TestTruncatedStreams(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&text, "line %d of a document %x\n", i, i*i*i)
 	}
-	for _, coding := range []string{"gzip", "deflate", "x-zstd"} {
+	for _, coding := range []string{"gzip", "deflate", "x-zstd", "x-tor-lzma"} {
 		body := compressed(t, coding, text.String())
 		for n := range body {
 			res, _, err := ask(&request{limit: 1 << 20}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body[:n])
@@ -113,9 +113,22 @@ func TestTruncatedStreams(t *testing.T) {
 	}
 }
 
-// Encodings that Chive does not decode, LZMA among them, are refused.
+// A window that nobody needs is not given: its memory would be that which the cache chose.
+func TestWideWindow(t *testing.T) {
+	body := []byte(compressed(t, "x-tor-lzma", "x"))
+	body[1], body[2], body[3], body[4] = 0, 0, 0, 0x40 // 1 GB, in the header
+	for i := 5; i < 13; i++ {
+		body[i] = 0xff // of unknown length
+	}
+	_, _, err := ask(&request{limit: 1000}, "HTTP/1.0 200 OK\r\nContent-Encoding: x-tor-lzma\r\n\r\n"+string(body))
+	if err == nil || !strings.Contains(err.Error(), "dictionary") {
+		t.Error(err)
+	}
+}
+
+// Encodings that Chive does not decode are refused.
 func TestOtherEncodings(t *testing.T) {
-	for _, coding := range []string{"x-tor-lzma", "lzma", "xz", "br", "compress", "gzip, gzip", "GZIP", "zstd"} {
+	for _, coding := range []string{"lzma", "xz", "br", "compress", "gzip, gzip", "GZIP", "zstd"} {
 		for _, body := range []string{"", "\xfd7zXZ\x00\x00\x04", compressed(t, "gzip", "x"), "x"} {
 			if _, _, err := ask(&request{limit: 1000}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body); !fault.Is(err, fault.Protocol) {
 				t.Errorf("%s: %v", coding, err)

@@ -118,8 +118,8 @@ func certsByKey(kps []netdoc.KeyPair) certRequest {
 
 // fetchCerts fetches certificates and returns their text, which contains at least
 // one valid certificate that was requested.
-func (c *Client) fetchCerts(ctx context.Context, r certRequest) (text []byte, err error) {
-	err = c.race(ctx, Certificates, r.request, func(res *response) error {
+func (c *Client) fetchCerts(ctx context.Context, q Query, r certRequest) (text []byte, err error) {
+	err = c.race(ctx, q, r.request, func(res *response) error {
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}

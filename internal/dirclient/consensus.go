@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 // consensusRequest returns the request for a consensus that a majority of the
@@ -22,7 +22,7 @@ func (c *Client) consensusRequest() *request {
 		prefixes = append(prefixes, id.String()[:6])
 	}
 	slices.Sort(prefixes)
-	r := &request{path: "/tor/status-vote/current/consensus-microdesc/" + strings.Join(prefixes, "+"), limit: consensusLimit}
+	r := &request{path: "/tor/status-vote/current/consensus-microdesc/" + strings.Join(prefixes, "+") + ".z", limit: consensusLimit}
 	if c.latest != nil {
 		r.since = c.latest.ValidAfter().Add(min(3*time.Minute, c.latest.FreshUntil().Sub(c.latest.ValidAfter())/2)) // as C tor does
 		if c.signed != [32]byte{} {
@@ -33,12 +33,11 @@ func (c *Client) consensusRequest() *request {
 }
 
 // updateConsensus fetches and verifies a newer consensus and makes it the latest
-// one. changed is false if there is none. Missing certificates are fetched at the
-// same time.
+// one. changed is false if there is none. Missing certificates are fetched from the
+// cache that gave the consensus, as C tor does: to ask others at the same time saves a round
+// trip at the first start, but takes links that no C tor's client has.
 func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) {
-	certs := c.startCerts(ctx)
-	defer certs.stop()
-	err = c.race(ctx, Consensus, c.consensusRequest(), func(res *response) (err error) {
+	err = c.race(ctx, Query{Purpose: Consensus}, c.consensusRequest(), func(res *response) (err error) {
 		c.checkClock(res)
 		switch {
 		case res.status == http.StatusNotModified && c.latest != nil:
@@ -46,14 +45,15 @@ func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) 
 		case res.status != http.StatusOK:
 			return statusError(res)
 		}
-		changed, err = c.takeConsensus(ctx, res.body, certs)
+		changed, err = c.takeConsensus(ctx, res)
 		return err
 	})
 	return changed, err
 }
 
 // takeConsensus checks a consensus, or applies and checks a diff.
-func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch) (changed bool, err error) {
+func (c *Client) takeConsensus(ctx context.Context, res *response) (changed bool, err error) {
+	doc := res.body
 	if netdoc.IsDiff(doc) {
 		if doc, err = netdoc.ApplyDiff(c.store.read(consensusFile), doc); err != nil {
 			c.signed = [32]byte{} // fetch the whole consensus next time: perhaps our file is wrong
@@ -76,7 +76,7 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	if c.latest != nil && d.ValidAfter().Before(c.latest.ValidAfter()) {
 		return false, fault.New(fault.Directory, "consensus: it is older than the present one")
 	}
-	if err := c.verify(ctx, parsed, certs, now); err != nil {
+	if err := c.verify(ctx, parsed, res.cache, now); err != nil {
 		return false, err
 	}
 	if c.latest != nil && d.ValidAfter().Equal(c.latest.ValidAfter()) {
@@ -93,18 +93,23 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	return true, nil
 }
 
-// verify checks the signatures. It waits for certificates that are being fetched,
-// and fetches those that are still missing, if they are needed.
-func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, certs *certFetch, now time.Time) error {
+// verify checks the signatures. It fetches the certificates of authorities that it has none
+// of, and then those of signing keys that are still missing, if they are needed; from is the
+// cache that it asks first.
+func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, from ident.RelayID, now time.Time) error {
 	trusted := c.cfg.Network.V3Idents()
-	v := parsed.Verify(trusted, c.certs.get, now)
-	if !v.OK() {
-		c.addCerts(certs.wait(), now)
-		v = parsed.Verify(trusted, c.certs.get, now)
+	q := Query{Purpose: Certificates, From: from}
+	if ids := c.certs.without(trusted); len(ids) > 0 {
+		text, err := c.fetchCerts(ctx, q, certsByIdentity(ids))
+		if err != nil && ctx.Err() == nil {
+			c.log.Info("directory: certificates could not be fetched", "err", err)
+		}
+		c.addCerts(text, now)
 	}
+	v := parsed.Verify(trusted, c.certs.get, now)
 	// The clients of a directory cache ask it also for those that are not needed.
 	if len(v.Missing) > 0 && (!v.OK() || c.cfg.Keeper != nil) {
-		text, err := c.fetchCerts(ctx, certsByKey(v.Missing))
+		text, err := c.fetchCerts(ctx, q, certsByKey(v.Missing))
 		if err != nil && !v.OK() {
 			return err
 		}
@@ -125,48 +130,6 @@ func (c *Client) addCerts(text []byte, now time.Time) {
 		if k := c.cfg.Keeper; k != nil {
 			k.KeepCerts(c.certs.list())
 		}
-	}
-}
-
-// certFetch is a fetch of certificates at the same time as that of the consensus;
-// nil if none is needed.
-type certFetch struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	text   []byte
-}
-
-func (c *Client) startCerts(ctx context.Context) *certFetch {
-	ids := c.certs.without(c.cfg.Network.V3Idents())
-	if len(ids) == 0 {
-		return nil
-	}
-	f := &certFetch{done: make(chan struct{})}
-	ctx, f.cancel = context.WithCancel(ctx)
-	go func() {
-		defer panics.Recover(c.log, nil)
-		defer close(f.done)
-		var err error
-		if f.text, err = c.fetchCerts(ctx, certsByIdentity(ids)); err != nil && ctx.Err() == nil {
-			c.log.Info("directory: certificates could not be fetched", "err", err)
-		}
-	}()
-	return f
-}
-
-// wait returns the fetched text, only on its first call; nil if there is none.
-func (f *certFetch) wait() []byte {
-	if f == nil {
-		return nil
-	}
-	<-f.done
-	return f.text
-}
-
-func (f *certFetch) stop() {
-	if f != nil {
-		f.cancel()
-		<-f.done
 	}
 }
 

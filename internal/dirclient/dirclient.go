@@ -40,6 +40,9 @@ type Query struct {
 	// Attempt is the number of caches that were asked before, without success. If it
 	// is Attempts or more, ask a cache that serves clients without a directory.
 	Attempt int
+	// From is the cache that gave the document which is to be completed; zero: none did. The
+	// first attempt should ask it, if there is still a circuit to it.
+	From ident.RelayID
 }
 
 // Stream is an open BEGIN_DIR stream. Closing it must make blocked reads and

@@ -1,17 +1,19 @@
 package dirclient
 
 import (
+	"bufio"
 	"compress/gzip"
 	"compress/zlib"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz/lzma"
 
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// maxWindow bounds the window that a zstd stream may ask for, in bytes; C tor's
-// highest preset uses 4 MB.
+// maxWindow bounds the window that a zstd or LZMA stream may ask for, in bytes; C tor's
+// highest presets use 4 and 8 MB.
 const maxWindow = 8 << 20
 
 // decode reads all of r, decodes it with a content encoding of dir-spec or
@@ -41,6 +43,12 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer z.Close()
+		plain = z
+	case "x-tor-lzma": // the format of .lzma files
+		z, err := lzma.ReaderConfig{DictCap: maxWindow}.NewReader(bufio.NewReader(r))
+		if err != nil {
+			return nil, err
+		}
 		plain = z
 	default:
 		return nil, fault.New(fault.Protocol, "encoding %.20q, which was not asked for", encoding)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz/lzma"
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -67,6 +68,9 @@ func cacheAddr(i int) netip.AddrPort {
 func (w *world) OpenDir(ctx context.Context, q Query) (Stream, error) {
 	w.mu.Lock()
 	i := w.next % w.caches
+	if q.From != (ident.RelayID{}) && q.Attempt == 0 {
+		i = int(q.From.RSA[1])
+	}
 	for tries := 0; tries < w.caches && slices.Contains(q.Avoid, cacheID(i)); tries++ {
 		i = (i + 1) % w.caches
 	}
@@ -90,7 +94,9 @@ func (w *world) serve(cache int, conn net.Conn, q Query) {
 		return
 	}
 	w.mu.Lock()
-	w.requests = append(w.requests, seenRequest{cache, time.Now(), req.URL.Path, req.Host, req.Header, q})
+	path := req.URL.Path
+	req.URL.Path = strings.TrimSuffix(path, ".z")
+	w.requests = append(w.requests, seenRequest{cache, time.Now(), path, req.Host, req.Header, q})
 	w.mu.Unlock()
 	if w.delay != nil {
 		time.Sleep(w.delay(cache, req.URL.Path)) // of the bubble's clock
@@ -103,6 +109,10 @@ func (w *world) serve(cache int, conn net.Conn, q Query) {
 	switch w.coding {
 	case "x-zstd":
 		z, _ := zstd.NewWriter(&buf)
+		z.Write(body)
+		z.Close()
+	case "x-tor-lzma":
+		z, _ := lzma.NewWriter(&buf)
 		z.Write(body)
 		z.Close()
 	case "deflate":

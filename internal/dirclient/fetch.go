@@ -68,6 +68,9 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 		own.to = s.Addrs[0]
 	}
 	res, err := own.roundTrip(a, begun)
+	if res != nil {
+		res.cache = s.Cache
+	}
 	if !stop() && err != nil { // ctx ended and the stream was closed
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
 	}
@@ -100,17 +103,19 @@ const Attempts = 3
 // begun to answer.
 const hedge = 3 * time.Second
 
-// race sends a request to one cache, then to the next if that one fails or is
+// race sends a request to one cache, to ask.From if that is known, then to the next if that one fails or is
 // slow, and so on, until accept accepts an answer. accept runs in the caller's
 // goroutine. All requests have ended when race returns.
-func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*response) error) error {
+func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*response) error) error {
+	p := ask.Purpose
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, Attempts)
 	begun := make(chan struct{}, Attempts)
 	running, started := 0, 0
 	var avoid []ident.RelayID
 	start := func() {
-		q := Query{Purpose: p, Avoid: append([]ident.RelayID(nil), avoid...), Attempt: started}
+		q := ask
+		q.Avoid, q.Attempt = append([]ident.RelayID(nil), avoid...), started
 		running++
 		started++
 		go func() {

@@ -15,7 +15,7 @@ func TestRefusedConsensusLeavesNothing(t *testing.T) {
 	n := small(t, 1000)
 	c := New(Config{Network: n.Network, Now: func() time.Time { return n.ValidAfter }})
 	c.addCerts(n.Certs, n.ValidAfter)
-	if changed, err := c.takeConsensus(t.Context(), n.Consensus, nil); err != nil || !changed {
+	if changed, err := c.takeConsensus(t.Context(), &response{body: n.Consensus}); err != nil || !changed {
 		t.Fatal(changed, err)
 	}
 	size := 0
@@ -33,7 +33,7 @@ func TestRefusedConsensusLeavesNothing(t *testing.T) {
 			doc = append(doc, line...)
 		}
 		size += len(doc)
-		if _, err := c.takeConsensus(t.Context(), doc, nil); err == nil {
+		if _, err := c.takeConsensus(t.Context(), &response{body: doc}); err == nil {
 			t.Fatal("it was taken")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // request is a directory request: one GET on one stream (dir-spec, "standards
@@ -27,9 +28,9 @@ type request struct {
 	anonymous []byte
 }
 
-// acceptEncoding lists the encodings that decode supports, as a C tor without LZMA does. C tor
-// chooses by its own order, best compression first.
-const acceptEncoding = "x-zstd, deflate, gzip, identity"
+// acceptEncoding lists the encodings that decode supports, as C tor's clients do. C tor's caches
+// choose by their own order, best compression first.
+const acceptEncoding = "x-tor-lzma, x-zstd, deflate, gzip, identity"
 
 // encode writes the request as HTTP/1.0, so that the stream ends with the response,
 // and with nothing that tells one of Chive's clients from another. The lines and their order
@@ -60,6 +61,7 @@ type response struct {
 	reason string
 	date   time.Time // the cache's clock; zero if unknown
 	body   []byte    // decoded
+	cache  ident.RelayID
 }
 
 // Bounds on the head of a response.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz/lzma"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -32,7 +33,7 @@ func ask(r *request, answer string) (*response, string, error) {
 func TestRequestText(t *testing.T) {
 	r := &request{path: "/tor/x", to: netip.MustParseAddrPort("[2001:db8::1]:9001"), limit: 100, since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), diff: "AB"}
 	_, sent, err := ask(r, "HTTP/1.0 304 Not modified\r\n\r\n")
-	want := "GET /tor/x HTTP/1.0\r\nHost: [2001:db8::1]:9001\r\nIf-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\nAccept-Encoding: x-zstd, deflate, gzip, identity\r\nX-Or-Diff-From-Consensus: AB\r\n\r\n"
+	want := "GET /tor/x HTTP/1.0\r\nHost: [2001:db8::1]:9001\r\nIf-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\nAccept-Encoding: x-tor-lzma, x-zstd, deflate, gzip, identity\r\nX-Or-Diff-From-Consensus: AB\r\n\r\n"
 	if err != nil || sent != want {
 		t.Errorf("%q %v", sent, err)
 	}
@@ -53,6 +54,12 @@ func compressed(t testing.TB, coding, text string) string {
 			t.Fatal(err)
 		}
 		w = z
+	case "x-tor-lzma":
+		z, err := lzma.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
 	default:
 		return text
 	}
@@ -67,7 +74,7 @@ func compressed(t testing.TB, coding, text string) string {
 
 func TestEncodings(t *testing.T) {
 	text := strings.Repeat("directory ", 1000)
-	for _, coding := range []string{"", "identity", "gzip", "deflate", "x-zstd"} {
+	for _, coding := range []string{"", "identity", "gzip", "deflate", "x-zstd", "x-tor-lzma"} {
 		body := compressed(t, coding, text)
 		head := "HTTP/1.0 200 OK\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Encoding: " + coding + "\r\n\r\n"
 		res, _, err := ask(&request{limit: 10000}, head+body)
@@ -87,7 +94,7 @@ func TestEncodings(t *testing.T) {
 
 // Ten gigabytes of zeros in a few kilobytes must cost no more than the limit.
 func TestBomb(t *testing.T) {
-	for _, coding := range []string{"gzip", "x-zstd"} {
+	for _, coding := range []string{"gzip", "x-zstd", "x-tor-lzma"} {
 		body := compressed(t, coding, strings.Repeat("\x00", 30<<20))
 		_, _, err := ask(&request{limit: 1 << 20}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body)
 		if err == nil {

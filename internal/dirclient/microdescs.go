@@ -1,10 +1,12 @@
 package dirclient
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -13,10 +15,14 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
+// C tor divides in this way, and caches see how many digests a request has (routerlist.c,
+// launch_descriptor_downloads).
 const (
-	maxBatch    = 92 // digests in one request, so that its line stays under 4096 bytes (dir-spec 5.2)
-	minBatch    = 16 // fewer digests are not worth a request of their own
-	maxParallel = 8  // requests at a time
+	maxBatch   = 90 // digests in one request, so that its line stays under 4096 bytes (dir-spec 5.2)
+	minBatch   = 32 // fewer digests are not worth a request of their own
+	minBatches = 3  // so that no cache can choose alone what a client knows
+
+	maxParallel = 96 // requests at a time: all that a network of public size needs, as in C tor
 )
 
 // batch is a request for microdescriptors.
@@ -26,10 +32,11 @@ type batch struct {
 	attempt int
 }
 
-// split divides digests into batches, so that even a small number is divided among a
-// few requests.
+// split sorts digests, and divides them into batches, so that even a small number is divided
+// among a few requests.
 func split(digests [][32]byte) []batch {
-	size := min(max((len(digests)+maxParallel-1)/maxParallel, minBatch), maxBatch)
+	slices.SortFunc(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
+	size := max(min((len(digests)+minBatches-1)/minBatches, maxBatch), minBatch)
 	var out []batch
 	for len(digests) > 0 {
 		n := min(size, len(digests))
@@ -48,6 +55,7 @@ func (b *batch) request() *request {
 		}
 		s.WriteString(base64.RawStdEncoding.EncodeToString(d[:]))
 	}
+	s.WriteString(".z")
 	return &request{path: s.String(), limit: microLimit}
 }
 

@@ -20,11 +20,11 @@ func (m *Mirror) fetchConsensus(ctx context.Context) error {
 		prefixes = append(prefixes, id.String()[:6])
 	}
 	slices.Sort(prefixes)
-	r := &request{path: "/tor/status-vote/current/consensus/" + strings.Join(prefixes, "+"), limit: consensusLimit}
+	r := &request{path: "/tor/status-vote/current/consensus/" + strings.Join(prefixes, "+") + ".z", limit: consensusLimit}
 	if m.current != nil {
 		r.diff = strings.ToUpper(hex.EncodeToString(m.current.SHA3Signed[:]))
 	}
-	return m.Client.race(ctx, Consensus, r, func(res *response) error {
+	return m.Client.race(ctx, Query{Purpose: Consensus}, r, func(res *response) error {
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}
@@ -134,8 +134,8 @@ func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdo
 	for _, d := range batch {
 		want[d] = true
 	}
-	r := &request{path: "/tor/server/d/" + joinDigests(batch), limit: descLimit}
-	err = m.Client.race(ctx, Descriptors, r, func(res *response) error {
+	r := &request{path: "/tor/server/d/" + joinDigests(batch) + ".z", limit: descLimit}
+	err = m.Client.race(ctx, Query{Purpose: Descriptors}, r, func(res *response) error {
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}
@@ -167,8 +167,8 @@ func (m *Mirror) fetchExtras(ctx context.Context, descs []*netdoc.RouterDesc) (m
 	if len(want) == 0 {
 		return out, nil
 	}
-	r := &request{path: "/tor/extra/d/" + joinDigests(want), limit: descLimit}
-	err := m.Client.race(ctx, Descriptors, r, func(res *response) error {
+	r := &request{path: "/tor/extra/d/" + joinDigests(want) + ".z", limit: descLimit}
+	err := m.Client.race(ctx, Query{Purpose: Descriptors}, r, func(res *response) error {
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}
