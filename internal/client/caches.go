@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -29,10 +31,14 @@ import (
 // to bridges only.
 // A circuit of one hop serves several requests, but no more than caches allow.
 type caches struct {
-	c *Client
+	c      *Client
+	ctx    context.Context // of all that builds circuits; ends with close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // counts it
 
 	mu     sync.Mutex                    // guards the fields below
 	circs  map[ident.RSAID]*cacheCircuit // which new requests may use
+	making map[ident.RSAID]*cacheBuild   // one at a time to each cache, for all who ask it
 	spent  map[*cacheCircuit]struct{}    // which had as many as they may have, until these have ended
 	failed map[ident.RSAID]time.Time     // when each last failed
 	closed bool
@@ -42,16 +48,18 @@ type caches struct {
 type cacheCircuit struct {
 	*circuit.Circuit
 	use    *guard.Use // nil for a fallback
-	used   time.Time
-	served int // requests
+	made   time.Time  // it takes requests for dirLife from then on
+	served int        // requests
 	byUs   bool
 	target linkspec.Target
 	life   *circuitLife
 }
 
 const (
-	// dirIdle is how long a directory circuit without streams is kept.
-	dirIdle = 30 * time.Second
+	// dirLife is how long a directory circuit takes requests. It closes at the next tick
+	// after that, if nothing runs on it: as C tor's clients close it, to which it is a dirty
+	// circuit like any other. Caches close those that rest.
+	dirLife = 10 * time.Minute
 	// dirRetry is how long a cache that failed is passed over.
 	dirRetry = 2 * time.Minute
 	// dirConnect bounds the time to open a directory circuit.
@@ -70,9 +78,14 @@ func perCircuit(d *netdir.Directory) int {
 	return dirRequests
 }
 
+// cacheBuild is a circuit that is being built. Several requests may wait for it.
+type cacheBuild struct {
+	done chan struct{} // closed at the end of it, when err is there
+	err  error
+}
+
 // takeLocked counts a request of a circuit.
-func (k *caches) takeLocked(d *cacheCircuit, now time.Time, most int) {
-	d.used = now
+func (k *caches) takeLocked(d *cacheCircuit, most int) {
 	if d.served++; d.served >= most && k.circs[d.target.RSA] == d {
 		delete(k.circs, d.target.RSA)
 		k.spent[d] = struct{}{}
@@ -80,7 +93,8 @@ func (k *caches) takeLocked(d *cacheCircuit, now time.Time, most int) {
 }
 
 func newCaches(c *Client) *caches {
-	return &caches{c: c, circs: map[ident.RSAID]*cacheCircuit{}, spent: map[*cacheCircuit]struct{}{}, failed: map[ident.RSAID]time.Time{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &caches{c: c, ctx: ctx, cancel: cancel, circs: map[ident.RSAID]*cacheCircuit{}, making: map[ident.RSAID]*cacheBuild{}, spent: map[*cacheCircuit]struct{}{}, failed: map[ident.RSAID]time.Time{}}
 }
 
 // dirStream is a directory stream; its circuit stays open.
@@ -220,59 +234,99 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 // get returns an open circuit to the cache for one request, or builds one. It consumes
 // use.
 func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*cacheCircuit, error) {
-	now, most := time.Now(), perCircuit(k.c.dirs.Directory())
-	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
+	most := perCircuit(k.c.dirs.Directory())
+	until, ok := ctx.Deadline()
+	if !ok {
+		until = time.Now().Add(dirConnect)
 	}
-	if d := k.circs[t.RSA]; d != nil && d.Err() == nil {
-		k.takeLocked(d, now, most)
-		k.mu.Unlock()
-		if use != nil {
-			use.Cancelled(now)
+	for {
+		d, b, err := k.takeOrMake(t, use, most, until)
+		use = nil // it has it now
+		if err != nil || d != nil {
+			return d, err
 		}
-		return d, nil
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return nil, fault.Ended(ctx, "directory circuit: %w", context.Cause(ctx))
+		}
+		if b.err != nil {
+			return nil, b.err
+		}
 	}
-	k.mu.Unlock()
+}
 
-	d, err := k.build(ctx, t)
-	now = time.Now()
-	if err != nil {
-		gaveUp := ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout
-		switch { // the caller's context may have ended: the proxy's state matters then, too
-		case use == nil:
-		case unreachable(err) && !gaveUp && !k.c.proxyFailed(k.c.ctx, err):
-			use.Failed(now, guard.Unreachable)
-		default:
-			use.Cancelled(now)
-		}
-		return nil, err
-	}
-	d.use, d.used = use, now
-	if use != nil {
-		use.Succeeded(now)
-	}
+// takeOrMake returns a circuit, or else one that is being built, until a time if it begins now. Who
+// asked first may go: others may wait for it.
+func (k *caches) takeOrMake(t linkspec.Target, use *guard.Use, most int, until time.Time) (*cacheCircuit, *cacheBuild, error) {
+	now := time.Now()
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
+	defer k.mu.Unlock()
+	d, b := k.circs[t.RSA], k.making[t.RSA]
+	switch {
+	case k.closed:
+		return nil, nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
+	case d != nil && d.Err() == nil && now.Sub(d.made) < dirLife:
+		k.takeLocked(d, most)
+		b = nil
+	case b == nil:
+		d, b = nil, &cacheBuild{done: make(chan struct{})}
+		k.making[t.RSA] = b
+		k.wg.Go(func() { k.makeOne(b, t, use, until) })
+		return nil, b, nil
+	default:
+		d = nil
+	}
+	if use != nil {
+		use.Cancelled(now)
+	}
+	return d, b, nil
+}
+
+// makeOne builds a circuit for those who wait for it.
+func (k *caches) makeOne(b *cacheBuild, t linkspec.Target, use *guard.Use, until time.Time) {
+	defer panics.Recover(k.c.log, func(err error) { k.made(b, t, nil, err) })
+	ctx, cancel := context.WithDeadlineCause(k.ctx, until, errBuildTimeout)
+	defer cancel()
+	d, err := k.build(ctx, t)
+	now := time.Now()
+	switch {
+	case err == nil:
+		if d.use = use; use != nil {
+			use.Succeeded(now)
+		}
+	case use == nil:
+	case unreachable(err) && k.ctx.Err() == nil && !k.c.proxyFailed(k.c.ctx, err):
+		use.Failed(now, guard.Unreachable)
+	default:
+		use.Cancelled(now)
+	}
+	if !k.made(b, t, d, err) {
 		d.Close(cell.DestroyNone, errUnused)
 		d.life.over(CircuitClosed, nil)
-		return nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
 	}
-	// Of two that were built at the same moment the first is kept: it is in use.
-	first := k.circs[t.RSA]
-	if first == nil || first.Err() != nil {
-		first = d
+}
+
+// made gives a circuit, or the reason why there is none, to those who wait for it. It returns false if it
+// is too late.
+func (k *caches) made(b *cacheBuild, t linkspec.Target, d *cacheCircuit, err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.making, t.RSA)
+	late := k.closed && d != nil
+	if late {
+		d, err = nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
+	} else if d != nil {
+		d.made = time.Now()
+		if old := k.circs[t.RSA]; old != nil {
+			k.spent[old] = struct{}{} // it takes no more requests, and may still have some
+		}
 		k.circs[t.RSA] = d
+		d.OnClose(func(error) { k.gone(d) }) // it holds no lock then
 	}
-	k.takeLocked(first, now, most)
-	k.mu.Unlock()
-	d.OnClose(func(error) { k.gone(d) })
-	if first != d {
-		k.retire(d)
-	}
-	return first, nil
+	b.err = err
+	close(b.done)
+	return !late
 }
 
 func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, error) {
@@ -342,33 +396,32 @@ func (k *caches) retire(d *cacheCircuit) {
 	d.Close(cell.DestroyNone, errUnused)
 }
 
-// reap closes circuits that were not used for a while.
+// reap closes circuits without streams that take no more requests.
 func (k *caches) reap(now time.Time) {
-	for _, d := range k.idle(now) {
+	for _, d := range k.over(now) {
 		k.retire(d)
 	}
 }
 
-func (k *caches) idle(now time.Time) (idle []*cacheCircuit) {
+func (k *caches) over(now time.Time) (over []*cacheCircuit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, d := range k.circs {
-		if now.Sub(d.used) > dirIdle && d.Last().Streams() == 0 {
-			idle = append(idle, d)
+	for _, all := range []iter.Seq[*cacheCircuit]{maps.Values(k.circs), maps.Keys(k.spent)} {
+		for d := range all {
+			if now.Sub(d.made) > dirLife && d.Last().Streams() == 0 {
+				over = append(over, d)
+			}
 		}
 	}
-	for d := range k.spent {
-		if now.Sub(d.used) > dirIdle && d.Last().Streams() == 0 {
-			idle = append(idle, d)
-		}
-	}
-	return idle
+	return over
 }
 
 func (k *caches) close() {
+	k.cancel()
 	for _, d := range k.end() {
 		k.retire(d)
 	}
+	k.wg.Wait()
 }
 
 // end has no circuit built any more, and returns those that are there.

@@ -68,7 +68,7 @@ func TestRequestsOfOneCircuit(t *testing.T) {
 	if len(k.spent) != 3 || len(k.circs) != 1 {
 		t.Fatalf("%d circuits are spent, %d are not", len(k.spent), len(k.circs))
 	}
-	k.reap(time.Now().Add(2 * dirIdle))
+	k.reap(time.Now().Add(2 * dirLife))
 	c.env.WaitEnds()
 	if k.mu.Lock(); len(k.spent)+len(k.circs) != 0 {
 		t.Errorf("%d spent circuits and %d others are left", len(k.spent), len(k.circs))
