@@ -136,7 +136,7 @@ func newPadder(ch *Channel, cfg PaddingConfig) *padder {
 		stop.Append(cell.Payload(b[:])[:0])
 		ch.sendUrgent(b[:])
 	}
-	p.arm(p.pick())
+	p.arm()
 	return p
 }
 
@@ -146,7 +146,7 @@ func newPadder(ch *Channel, cfg PaddingConfig) *padder {
 // padding"; C tor's channel usage).
 func (ch *Channel) NoteMultiHop() {
 	if !ch.pad.used.Load() && ch.pad.used.CompareAndSwap(false, true) {
-		ch.pad.arm(ch.pad.pick())
+		ch.pad.arm()
 	}
 }
 
@@ -180,11 +180,29 @@ func (p *padder) pick() time.Duration {
 	return c.Low + time.Duration(max(rand.Int64N(span), rand.Int64N(span)))
 }
 
-// arm starts the timeout d.
-func (p *padder) arm(d time.Duration) { p.armAfter(d, d) }
+// look is how often a link that is padded looks whether something has passed. It is shorter
+// than the shortest timeout, and C tor's.
+const look = time.Second
 
-// armAfter starts the timeout d, of which only wait is left.
-func (p *padder) armAfter(wait, d time.Duration) {
+// idle returns since when nothing has passed.
+func (p *padder) idle() time.Time {
+	return time.Unix(0, max(p.ch.lastIn.Load(), p.ch.lastOut.Load()))
+}
+
+// arm starts anew: with a timeout from the last cell that passed.
+func (p *padder) arm() { p.wait(p.idle(), time.Time{}) }
+
+// wait has fire run when padding is due, or when it is time to look. since is the last cell that passed, and due
+// when padding follows it; zero: that is drawn now.
+func (p *padder) wait(since, due time.Time) {
+	d := p.pick()
+	if due.IsZero() {
+		due = since.Add(d)
+	}
+	left := max(due.Sub(p.ch.cfg.Now()), 0)
+	if p.config().High > 0 {
+		left = min(left, look)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped || d <= 0 {
@@ -193,26 +211,31 @@ func (p *padder) armAfter(wait, d time.Duration) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	p.timer = time.AfterFunc(wait, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(d) }))
+	p.timer = time.AfterFunc(left, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(since, due) }))
 }
 
-// fire runs when the timeout d may have passed since the last record: it sends padding if
-// the link was idle for all of d, and arms the next timeout.
-func (p *padder) fire(d time.Duration) {
+// fire sends padding if it is due. Once a cell has passed, the timeout is drawn anew, as in C
+// tor: a long one that was kept would make the other end send most of the padding.
+func (p *padder) fire(since, due time.Time) {
 	cfg := p.config()
 	now := p.ch.cfg.Now()
-	out := now.Sub(time.Unix(0, p.ch.lastOut.Load()))
-	in := now.Sub(time.Unix(0, p.ch.lastIn.Load()))
-	if idle := min(in, out); idle < d && cfg.High > 0 {
-		p.armAfter(d-idle, d)
+	if cfg.High > 0 {
+		if last := p.idle(); last.After(since) {
+			p.wait(last, time.Time{})
+			return
+		}
+		if now.Before(due) {
+			p.wait(since, due)
+			return
+		}
+	} else if out := time.Unix(0, p.ch.lastOut.Load()); cfg.KeepAlive <= 0 || now.Sub(out) < cfg.KeepAlive {
+		p.wait(out, time.Time{})
 		return
 	}
-	if cfg.High > 0 || cfg.KeepAlive > 0 && out >= cfg.KeepAlive {
-		var b [cell.Len]byte
-		cell.PutHeader(b[:], 0, cell.CmdPadding)
-		p.ch.sendUrgent(b[:])
-	}
-	p.arm(p.pick())
+	var b [cell.Len]byte
+	cell.PutHeader(b[:], 0, cell.CmdPadding)
+	p.ch.sendUrgent(b[:])
+	p.wait(now, time.Time{})
 }
 
 // negotiate handles the peer's PADDING_NEGOTIATE. As in C tor, one that this end does not
@@ -231,7 +254,7 @@ func (p *padder) negotiate(b *[cell.PayloadLen]byte) {
 	p.mu.Lock()
 	p.asked = a
 	p.mu.Unlock()
-	p.arm(p.pick())
+	p.arm()
 }
 
 func (p *padder) stop() {
