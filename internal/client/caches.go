@@ -240,8 +240,11 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 		until = time.Now().Add(dirConnect)
 	}
 	for {
-		d, b, err := k.takeOrMake(t, use, most, until)
-		use = nil // it has it now
+		d, b, began, err := k.takeOrMake(t, use, most, until)
+		if use != nil && !began {
+			use.Cancelled(time.Now())
+		}
+		use = nil
 		if err != nil || d != nil {
 			return d, err
 		}
@@ -256,36 +259,29 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 	}
 }
 
-// takeOrMake returns a circuit, or else one that is being built, until a time if it begins now. Who
-// asked first may go: others may wait for it.
-func (k *caches) takeOrMake(t linkspec.Target, use *guard.Use, most int, until time.Time) (*cacheCircuit, *cacheBuild, error) {
-	now := time.Now()
+// takeOrMake returns a circuit, or else one that is being built: until a time if it begins now, which then
+// consumes use. Who asked first may go: others may wait for it.
+func (k *caches) takeOrMake(t linkspec.Target, use *guard.Use, most int, until time.Time) (d *cacheCircuit, b *cacheBuild, began bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d, b := k.circs[t.RSA], k.making[t.RSA]
-	switch {
-	case k.closed:
-		return nil, nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
-	case d != nil && d.Err() == nil && now.Sub(d.made) < dirLife:
+	if k.closed {
+		return nil, nil, false, fault.New(fault.Closed, "directory circuit: %w", errClosed)
+	}
+	if d := k.circs[t.RSA]; d != nil && d.Err() == nil && time.Since(d.made) < dirLife {
 		k.takeLocked(d, most)
-		b = nil
-	case b == nil:
-		d, b = nil, &cacheBuild{done: make(chan struct{})}
-		k.making[t.RSA] = b
-		k.wg.Go(func() { k.makeOne(b, t, use, until) })
-		return nil, b, nil
-	default:
-		d = nil
+		return d, nil, false, nil
 	}
-	if use != nil {
-		use.Cancelled(now)
+	if b := k.making[t.RSA]; b != nil {
+		return nil, b, false, nil
 	}
-	return d, b, nil
+	b = &cacheBuild{done: make(chan struct{})}
+	k.making[t.RSA] = b
+	k.wg.Go(panics.Contain(k.c.log, func(err error) { k.made(b, t, nil, err) }, func() { k.makeOne(b, t, use, until) }))
+	return nil, b, true, nil
 }
 
 // makeOne builds a circuit for those who wait for it.
 func (k *caches) makeOne(b *cacheBuild, t linkspec.Target, use *guard.Use, until time.Time) {
-	defer panics.Recover(k.c.log, func(err error) { k.made(b, t, nil, err) })
 	ctx, cancel := context.WithDeadlineCause(k.ctx, until, errBuildTimeout)
 	defer cancel()
 	d, err := k.build(ctx, t)
@@ -312,6 +308,9 @@ func (k *caches) makeOne(b *cacheBuild, t linkspec.Target, use *guard.Use, until
 func (k *caches) made(b *cacheBuild, t linkspec.Target, d *cacheCircuit, err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.making[t.RSA] != b {
+		return false // after a panic
+	}
 	delete(k.making, t.RSA)
 	late := k.closed && d != nil
 	if late {

@@ -24,7 +24,6 @@ var harmless = strings.Fields(`append cap close copy delete len make max min new
 var shortLocks = map[string]string{
 	"internal/authority/publish.go fetchSignatures": "a comparison of lengths",
 	"internal/circuit/circuit.go Close":             "takeWaiters takes a list",
-	"internal/client/caches.go get":                 "Err reads a field under the circuit's own lock",
 	"internal/exit/exit.go lookup":                  "share is arithmetic",
 	"internal/pool/acquire.go Acquire":              "a comparison of pointers",
 	"internal/relay/bandwidthfile.go save":          "a struct of numbers and dates as JSON",
