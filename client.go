@@ -170,7 +170,7 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 		Live: r.Live, BuildTimeout: cfg.CircuitBuildTimeout,
 		CGO: cfg.CGO.inner(), Congestion: cfg.CongestionControl.inner(), Conflux: cfg.Conflux.inner(),
 		RejectInternal: cfg.ClientRejectInternalAddresses.inner(), RejectInternalAnswers: cfg.ClientDNSRejectInternalAddresses.inner(),
-		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(), OnionMaxEffort: cfg.onionMaxEffort(),
+		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Fast: cfg.Appearance == AppearanceFast, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(), OnionMaxEffort: cfg.onionMaxEffort(),
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	out.Outbound = r.outbound

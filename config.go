@@ -162,6 +162,10 @@ type Config struct {
 	// of all relays. With other policies (except PQOff) the client uses it where it can.
 	RequireOnionPQ bool
 
+	// Appearance says whom the client should look like to relays. Less than all of what distinguishes it from
+	// C tor's depends on it: docs/threat-model.md says what.
+	Appearance Appearance
+
 	// Padding is channel padding (padding-spec).
 	Padding Padding
 	// CircuitPadding makes circuits to introduction and rendezvous points look like

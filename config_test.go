@@ -86,6 +86,13 @@ func TestOptionNames(t *testing.T) {
 			t.Errorf("%s: %v %v", b, got, err)
 		}
 	}
+	for _, a := range []chive.Appearance{chive.AppearanceCommon, chive.AppearanceFast} {
+		var got chive.Appearance
+		b, _ := a.MarshalText()
+		if err := got.UnmarshalText(b); err != nil || got != a {
+			t.Errorf("%s: %v %v", b, got, err)
+		}
+	}
 	for _, p := range []chive.Padding{chive.PaddingAuto, chive.PaddingReduced, chive.PaddingOff} {
 		var got chive.Padding
 		b, _ := p.MarshalText()

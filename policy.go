@@ -55,12 +55,36 @@ const (
 	VanguardsOff                   // none
 )
 
+// Appearance says whom a client, and the onion services that it hosts, should look like, to
+// relays and to whoever watches the line.
+type Appearance uint8
+
+// The appearances.
+const (
+	// AppearanceCommon: like C tor's clients, as far as that is possible. It costs the user time at some
+	// places, and an answer that comes after its program has ended its side.
+	AppearanceCommon Appearance = iota
+	// AppearanceFast: where Chive is quicker or handier than C tor, it shows.
+	AppearanceFast
+)
+
 var (
+	appearanceNames = []string{"common", "fast"}
+
 	vanguardsNames = []string{"auto", "lite", "full", "off"}
 	switchNames    = []string{"auto", "on", "off"}
 	pqNames        = []string{"prefer", "off", "require-one", "require-all"}
 	paddingNames   = []string{"auto", "reduced", "off"}
 )
+
+// String returns "common" or "fast".
+func (a Appearance) String() string { return nameOf(appearanceNames, uint8(a)) }
+
+// MarshalText returns the same text as String.
+func (a Appearance) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the text of MarshalText.
+func (a *Appearance) UnmarshalText(b []byte) error { return byName(appearanceNames, (*uint8)(a), b) }
 
 // String returns "auto", "on" or "off".
 func (s Switch) String() string { return nameOf(switchNames, uint8(s)) }

@@ -54,7 +54,9 @@ type Config struct {
 	// PQ says of relays.
 	RequireOnionPQ bool
 	PQSet          handshake.PQSet
-	Padding        channel.PaddingMode
+	// Fast lets what is quicker or handier show, where it is not what C tor's clients do.
+	Fast    bool
+	Padding channel.PaddingMode
 	// CircuitPadding is that of padding machines on circuits.
 	CircuitPadding channel.PaddingMode
 

@@ -135,6 +135,7 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life
 		if err != nil {
 			return err
 		}
+		c.manner(s)
 		if err := awaitOpen(ctx, s, req.Early); err != nil {
 			return c.believeEnd(err)
 		}
@@ -164,6 +165,13 @@ func (c *Client) exitsIPv6(circ *OpenCircuit, h *circuit.Hop, port uint16) bool 
 		}
 	}
 	return !r.IsZero() && path.Allows(r, path.Dest{Addr: netip.IPv6Unspecified(), Port: port})
+}
+
+// manner has a stream end as the appearance says.
+func (c *Client) manner(s *stream.Stream) {
+	if !c.cfg.Fast {
+		s.EndPromptly()
+	}
 }
 
 // awaitOpen sends the first bytes, and waits until the stream is open. On an error the

@@ -40,7 +40,7 @@ func newOnion(c *Client) *hsclient.Client {
 		Network: clientNetwork{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxCircuitDirtiness) },
 		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
-		Tell: c.tellOnion,
+		Tell: c.tellOnion, Spare: c.cfg.Fast,
 	})
 }
 
@@ -233,6 +233,7 @@ func (c *Client) openOnion(ctx context.Context, lease *hsclient.Lease, req Reque
 	if err != nil {
 		return nil, err
 	}
+	c.manner(s)
 	return s, awaitOpen(ctx, s, req.Early)
 }
 

@@ -76,6 +76,9 @@ type Config struct {
 	// Memory counts the descriptors that are kept, and the work for proofs; nil: nothing
 	// does.
 	Memory *account.Memory
+	// Spare has a rendezvous point made after each connection, for the next one. C tor's clients make
+	// one when they need it.
+	Spare bool
 	// Tell is told of fetches of descriptors, and of uploads for controllers; nil: nobody is.
 	Tell netdir.HSTell
 }

@@ -71,7 +71,7 @@ func (c *Client) removeSpare(stable bool) *rendCircuit {
 func (c *Client) restock(stable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.spare.rend != nil {
+	if !c.cfg.Spare || c.closed || c.spare.rend != nil {
 		return
 	}
 	c.spare.stopLocked()

@@ -125,6 +125,14 @@ func TestRestock(t *testing.T) {
 	c.mu.Lock()
 	waits := c.spare.timer != nil
 	c.mu.Unlock()
+	if waits {
+		t.Error("a client that looks like others makes a point ahead")
+	}
+	c.cfg.Spare = true
+	c.restock(false)
+	c.mu.Lock()
+	waits = c.spare.timer != nil
+	c.mu.Unlock()
 	if !waits {
 		t.Error("no point will be made")
 	}
