@@ -20,6 +20,7 @@ import (
 
 var roots = []any{
 	new(chive.Answer),
+	new(chive.Appearance),
 	new(chive.BootstrapEvent),
 	new(chive.BootstrapStatus),
 	new(chive.BridgeStatus),
