@@ -251,7 +251,10 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 		select {
 		case <-b.done:
 		case <-ctx.Done():
-			return nil, fault.Ended(ctx, "directory circuit: %w", context.Cause(ctx))
+			if !began || !errors.Is(context.Cause(ctx), errBuildTimeout) {
+				return nil, fault.Ended(ctx, "directory circuit: %w", context.Cause(ctx))
+			}
+			<-b.done // its time is over, too: what the guard has to do with it is noted first
 		}
 		if b.err != nil {
 			return nil, b.err
