@@ -33,16 +33,29 @@ import (
 
 // Build implements pool.Builder.
 func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.PooledCircuit, error) {
-	circ, err := c.buildCircuit(ctx, spec)
+	circ, err := c.buildAny(ctx, spec)
 	if err != nil {
 		return nil, err
+	}
+	c.noteFirstCircuit()
+	return circ, nil
+}
+
+// buildAny builds a circuit or a conflux set. As in C tor, sets are built ahead only, unless the user demands
+// them.
+func (c *Client) buildAny(ctx context.Context, spec pool.Spec) (*OpenCircuit, error) {
+	if spec.Set {
+		return c.buildSet(ctx, spec)
+	}
+	circ, err := c.buildCircuit(ctx, spec)
+	if err != nil || !c.cfg.Fast && c.cfg.Conflux != On {
+		return circ, err
 	}
 	with, err := c.addLeg(ctx, spec, circ)
 	if err != nil {
 		circ.Close()
 		return nil, err
 	}
-	c.noteFirstCircuit()
 	return with, nil
 }
 
@@ -79,6 +92,15 @@ func purposeOf(spec *pool.Spec) Purpose {
 }
 
 func (c *Client) buildFor(ctx context.Context, spec pool.Spec, o order) (circ *OpenCircuit, err error) {
+	p, err := c.chooseFor(&spec)
+	if err != nil {
+		return nil, err
+	}
+	return c.buildOver(ctx, p, &spec, o)
+}
+
+// chooseFor chooses the relays of a circuit of the pool.
+func (c *Client) chooseFor(spec *pool.Spec) (p *path.Path, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
@@ -87,11 +109,7 @@ func (c *Client) buildFor(ctx context.Context, spec pool.Spec, o order) (circ *O
 	if spec.ExitIn, err = c.live.Load().Countries.exits(spec.Country); err != nil {
 		return nil, err
 	}
-	p, err := c.choosePath(d, &spec.Spec, now)
-	if err != nil {
-		return nil, err
-	}
-	return c.buildOver(ctx, p, &spec, o)
+	return c.choosePath(d, &spec.Spec, now)
 }
 
 // buildOver builds a circuit over a path.
@@ -110,6 +128,9 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
 	c.making.Add(1)
 	defer c.making.Add(-1)
+	if !c.cfg.Fast {
+		c.times.use(func(e *cbt.Estimator) { e.Launched(now) })
+	}
 	c.m.launched.Inc()
 	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening, Purpose: o.purpose})
 	if circ, err = b.run(ctx); err != nil {

@@ -35,14 +35,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit)
 		return first, nil
 	}
 	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow}
-	for i, id := range first.path.IDs() {
-		if i == 0 && c.bridge.few() {
-			continue
-		}
-		if id != exit.Target.RSA {
-			s.Exclude = append(slices.Clip(s.Exclude), id)
-		}
-	}
+	c.keepApart(&s.Spec, first.path)
 	// An open circuit must not wait long for a leg that it does not need.
 	leg, cancel := ctx, context.CancelFunc(func() {})
 	if c.cfg.Conflux != On {
@@ -58,6 +51,20 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit)
 	}
 	c.log.Debug("no second leg", "err", err)
 	return first, first.Err()
+}
+
+// keepApart keeps the guard and the middle of one leg out of the other, each from its own place: the
+// one's middle may be the other's guard, or a client that has two guards would take a third for that.
+func (c *Client) keepApart(s *path.Spec, from *path.Path) {
+	for i, h := range from.Hops[:len(from.Hops)-1] {
+		switch {
+		case i == 0 && c.bridge.few():
+		case i == 0:
+			s.Exclude = append(slices.Clip(s.Exclude), h.Target.RSA)
+		default:
+			s.ExcludeMiddle = append(slices.Clip(s.ExcludeMiddle), h.Target.RSA)
+		}
+	}
 }
 
 // linkSet makes one set of two circuits, and returns the one that has its streams. The pool

@@ -84,7 +84,11 @@ func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
 
 // openPool opens the pool, once, and tells those who wait for it.
 func (c *Client) openPool() {
-	p := pool.New(pool.Config{Live: c.live.Load().Live, Log: c.log, Rand: newRand(), Learn: c.times.wantTest}, c)
+	cfg := pool.Config{Live: c.live.Load().Live, Log: c.log, Rand: newRand(), Learn: c.times.wantTest}
+	if !c.cfg.Fast {
+		cfg.Common = c.common()
+	}
+	p := pool.New(cfg, c)
 	c.pool.Store(p)
 	p.Set(c.live.Load().Live) // it may have changed meanwhile
 	c.keepCircuits(c.dirs.Directory())

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
@@ -11,6 +12,8 @@ import (
 
 // services has the onion services of a client. They begin one after the other.
 type services struct {
+	any atomic.Bool // one has begun
+
 	mu     sync.Mutex // held while a service begins; guards what follows
 	single bool       // a single onion service has begun
 	byKey  map[ident.Ed25519ID]*hsservice.Service
@@ -28,6 +31,7 @@ func (v *services) begin(ctx context.Context, cfg *hsservice.Config, start func(
 	if cfg.Key != nil && !cfg.Fleet && v.hasLocked(cfg.Key.ID()) {
 		return nil, fault.New(fault.Config, "onion service: this client serves that key already, and each would replace the other's descriptors")
 	}
+	v.any.Store(true)
 	s, err := start(!v.single)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,9 @@ func (c *Client) runHousekeeping() {
 				cells = n
 				c.times.use(func(e *cbt.Estimator) { e.Traffic(now) })
 			}
-			c.caches.reap(now)
+			if c.cfg.Fast || c.pool.Load() == nil {
+				c.caches.reap(now) // else the pool's clock says when
+			}
 			c.chans.Reap()
 			if now.Sub(watched) >= readyInterval {
 				watched = now

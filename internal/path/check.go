@@ -72,7 +72,7 @@ func (k *check) of(r netdir.Relay) reason {
 		return excluded
 	case k.last && !k.spec.ExitIn.IsZero() && !k.spec.ExitIn.Has(r):
 		return elsewhere
-	case has(k.spec.Exclude, r) || k.last && has(k.spec.ExcludeExit, r):
+	case has(k.spec.Exclude, r) || k.last && has(k.spec.ExcludeExit, r) || k.middle && has(k.spec.ExcludeMiddle, r):
 		return tried
 	case k.last && !k.exitOK(r):
 		return badExit

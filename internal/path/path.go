@@ -94,8 +94,10 @@ type Spec struct {
 	// Exclude lists relays that must not be in this path, for example those of
 	// the path that just failed. ExcludeExit lists relays that must not be the
 	// last hop, for example exits that refused the stream.
-	Exclude     []ident.RSAID
-	ExcludeExit []ident.RSAID
+	// ExcludeMiddle lists relays that must not be between the first hop and the last.
+	Exclude       []ident.RSAID
+	ExcludeExit   []ident.RSAID
+	ExcludeMiddle []ident.RSAID
 }
 
 func (s *Spec) hops() int {

@@ -161,6 +161,7 @@ type waiter struct {
 	launch  *launch // the one that it waits for; nil: none yet
 	failed  int     // launches that failed for it
 	lastErr error
+	epoch   int
 	avoid   []ident.RSAID // relays that they failed at
 	got     chan answer   // receives once
 }
@@ -180,6 +181,7 @@ func (p *Pool) join(w *waiter) error {
 		return errClosed
 	}
 	p.predictLocked(w.target, time.Now())
+	w.epoch = p.epoch
 	p.waiters = append(p.waiters, w)
 	p.scheduleLocked()
 	if p.spent || len(p.waiters) > 0 {
@@ -235,7 +237,7 @@ func (p *Pool) fitsLocked(e *entry, w *waiter, now time.Time) bool {
 	switch {
 	case e.retired || e.private || e.steered || e.leases >= p.cfg.MaxStreams || e.dead():
 		return false
-	case !e.clean() && (r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness):
+	case !e.clean() && (e.epoch != w.epoch || r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness):
 		return false
 	case r.stable() && !e.c.Stable():
 		return false
@@ -280,7 +282,7 @@ func (p *Pool) leaseLocked(e *entry, w *waiter, now time.Time) {
 	p.total.Leased++
 	if e.clean() {
 		p.spent = true
-		e.dirty, e.key = now, w.req.Key.Trim()
+		e.dirty, e.key, e.epoch = now, w.req.Key.Trim(), w.epoch
 	} else {
 		p.total.Reused++
 		if e.key.KeepAlive {

@@ -12,6 +12,10 @@ import (
 
 // keep closes expired circuits and builds predicted ones, until the pool is closed.
 func (p *Pool) keep() {
+	if p.cfg.Common != nil {
+		p.keepCommon()
+		return
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -50,6 +54,9 @@ func (p *Pool) rest() bool {
 // sweepLocked closes circuits that have no streams and are too old.
 func (p *Pool) sweepLocked(now time.Time) {
 	for _, e := range p.entries {
+		if p.cfg.Common != nil && !e.private && p.sweeps > 0 {
+			continue // not before the next tick
+		}
 		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness
 		if over && e.leases == 0 {
 			e.retired = true
@@ -82,6 +89,14 @@ func (p *Pool) SetAvailable(d time.Duration) {
 		p.cfg.Predict += time.Duration(r.Int64N(int64(d)))
 	}
 	p.kick()
+}
+
+// expiresLocked returns when the circuit of a launch is closed, if it is still clean then.
+func (p *Pool) expiresLocked(l *launch, now time.Time) time.Time {
+	if p.cfg.Common != nil {
+		return l.began.Add(p.idleLocked(l.began))
+	}
+	return p.cleanUntilLocked(now)
 }
 
 // cleanUntilLocked returns when a circuit that was built now is closed, if it is still clean: soon

@@ -43,12 +43,14 @@ type launch struct {
 	hedge   *launch       // the one beside it
 	stale   bool          // from before a new identity
 	learns  bool          // it is built to learn how long that takes
+	set     bool          // a conflux set was asked for
+	epoch   int           // of the requests that wait for it
 	cancel  context.CancelCauseFunc
 }
 
 // serves reports whether the launch fits a waiter, or can be claimed for it.
 func (l *launch) serves(w *waiter) bool {
-	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && !l.key.MayShare(w.req.Key) || !w.req.Next.IsZero() && l.next != w.req.Next {
+	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && (l.epoch != w.epoch || !l.key.MayShare(w.req.Key)) || !w.req.Next.IsZero() && l.next != w.req.Next {
 		return false
 	}
 	for _, id := range w.req.ExcludeExit {
@@ -98,7 +100,7 @@ func (p *Pool) scheduleLocked() {
 			// The waiters stay with the slow launch, and take the circuit that is
 			// ready first. If the hedge fails, there will be another.
 			h := p.launchForLocked(w, now)
-			h.owned, h.key, h.private = true, l.key, l.private
+			h.owned, h.key, h.private, h.epoch = true, l.key, l.private, l.epoch
 			l.hedge = h
 			p.total.Hedged++
 		}
@@ -118,7 +120,7 @@ func (p *Pool) disownLocked() {
 
 // claim makes a launch a waiter's.
 func (l *launch) claim(w *waiter) {
-	l.owned, l.key, l.private = true, w.req.Key, w.req.Private
+	l.owned, l.key, l.private, l.epoch = true, w.req.Key, w.req.Private, w.epoch
 	w.launch = l
 }
 
@@ -128,9 +130,13 @@ func (p *Pool) launchForLocked(w *waiter, now time.Time) *launch {
 
 // launchLocked begins to build a circuit.
 func (p *Pool) launchLocked(t target, next ident.RSAID, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
-	l := &launch{target: t, began: now, next: next, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
-	spec := Spec{Spec: path.Spec{
-		Hops: t.hops, Next: next, Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
+	return p.beginLocked(&launch{target: t, began: now, next: next, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}, avoid)
+}
+
+func (p *Pool) beginLocked(l *launch, avoid []ident.RSAID) *launch {
+	t, now := l.target, l.began
+	spec := Spec{Set: l.set, Spec: path.Spec{
+		Hops: t.hops, Next: l.next, Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(l.exclude),
 	}}
 	if !t.internal {
 		spec.Dests = []path.Dest{t.dest()}
@@ -200,7 +206,7 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c PooledCircuit, l *launch, now time.Time) {
-	p.keepLocked(&entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, steered: c.Steered(), built: now, expires: p.cleanUntilLocked(now)})
+	p.keepLocked(&entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, set: l.set, steered: c.Steered(), built: now, expires: p.expiresLocked(l, now)})
 }
 
 // keepLocked keeps a circuit until it ends.

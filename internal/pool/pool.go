@@ -49,6 +49,8 @@ type Spec struct {
 	path.Spec
 	// Country is where the exit must be, such as "de"; empty: anywhere.
 	Country string
+	// Set asks for a conflux set, if the configuration and the network allow it, and else for one circuit.
+	Set bool
 	// Slow must be called when the circuit will not be ready soon, because its
 	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
@@ -95,7 +97,9 @@ type Config struct {
 	MaxAttempts  int           // launches that may fail for one request; 8
 	// Learn, when set, is asked now and then whether a circuit should be built
 	// only to learn build times; open is how many clean ones there are.
-	Learn      func(open int) bool
+	Learn func(open int) bool
+	// Common has circuits built ahead, kept and closed when C tor does that: see common.go.
+	Common     *Common
 	LearnEvery time.Duration // 10 seconds
 	Rand       *rand.Rand    // jitter of times; nil: none
 	Log        *slog.Logger
@@ -120,7 +124,11 @@ func (c *Config) defaults() {
 	num(&c.MaxClean, 12)
 	num(&c.PerPort, 2)
 	num(&c.MaxAttempts, 8)
-	if c.InitialPorts == nil {
+	switch {
+	case c.InitialPorts != nil:
+	case c.Common != nil:
+		c.InitialPorts = []uint16{443}
+	default:
 		c.InitialPorts = []uint16{80, 443}
 	}
 	if c.Log == nil {
@@ -149,6 +157,8 @@ type Pool struct {
 	notBefore time.Time // of the next launch for a request, after failures
 	probeAt   time.Time // of the next launch ahead, after failures
 	restUntil time.Time // until then, little is built ahead for onion services
+	epoch     int       // grows with NewIdentity, if Common is set
+	sweeps    int       // seconds until circuits are closed that are too old, if Common is set
 	closed    bool
 	total     Totals
 }
@@ -161,6 +171,8 @@ type entry struct {
 	built    time.Time
 	expires  time.Time // when it is closed, if it is still clean
 	leases   int
+	epoch    int    // of the stream that made it dirty
+	set      bool   // a conflux set was asked for
 	internal bool   // built for onion services
 	country  string // that the exit was chosen for; empty: for none
 	private  bool   // given to one owner for ever
@@ -190,6 +202,9 @@ func New(cfg Config, b Builder) *Pool {
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	now := time.Now()
+	if cfg.Common != nil {
+		p.predicted[target{internal: true, hops: path.DefaultHops}] = now
+	}
 	for _, port := range cfg.InitialPorts {
 		p.predicted[target{port: port}] = now
 	}
@@ -224,10 +239,15 @@ func (p *Pool) close() {
 }
 
 // NewIdentity keeps new streams from every circuit that exists now, clean ones
-// too. Open streams go on. Requests that wait get new circuits.
+// too. Open streams go on. Requests that wait get new circuits. If Config.Common is
+// set, clean circuits, which nobody has used, stay for those who ask from now on, as in C tor.
 func (p *Pool) NewIdentity() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cfg.Common != nil {
+		p.newEpochLocked()
+		return
+	}
 	for _, e := range p.entries {
 		e.retired = true
 	}

@@ -1,0 +1,225 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Common has a pool build ahead, keep and close circuits as C tor's clients do, which their guards see. All
+// of it happens once a second. C tor 0.4.9.11 is the reference: circuituse.c,
+// circuit_predict_and_launch_new and what it calls.
+type Common struct {
+	// Sets reports how many conflux sets shall be ready, and how many there may be with those in use. Zero: none.
+	Sets func() (ready, most int)
+	// Learning returns for how long a circuit is kept that begins while build times are being learned;
+	// zero: they are known.
+	Learning func() time.Duration
+	// Server reports whether the client hosts onion services.
+	Server func() bool
+	// Swept, if not nil, is called when circuits were closed that are too old.
+	Swept func(time.Time)
+}
+
+const (
+	// sweepEvery is how often circuits are closed that are too old: C tor's NewCircuitPeriod, and the
+	// second until its clock is later than that.
+	sweepEvery = 31
+	// maxUnused bounds the clean circuits without sets, and maxLearning those beside which some
+	// are built to learn.
+	maxUnused = 14
+	// perPort is how many circuits or sets each predicted port wants.
+	perPort = 2
+	// For clients of onion services there are three internal circuits, of which two are stable.
+	wantInternal, wantStableInternal = 3, 2
+	// wantServer is how many stable internal circuits there are for onion services.
+	wantServer = 3
+)
+
+// keepCommon is keep by C tor's clock.
+func (p *Pool) keepCommon() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.kicked:
+			p.serve()
+		case <-tick.C:
+			p.second(time.Now())
+		}
+	}
+}
+
+// serve does what requests wait for.
+func (p *Pool) serve() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweepLocked(time.Now())
+	p.scheduleLocked()
+}
+
+// second does what is due in a second.
+func (p *Pool) second(now time.Time) {
+	swept := p.secondLocked(now)
+	if f := p.cfg.Common.Swept; swept && f != nil {
+		f(now)
+	}
+}
+
+func (p *Pool) secondLocked(now time.Time) (swept bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked(now)
+	if p.sweeps--; p.sweeps <= 0 {
+		p.sweeps, swept = 0, true
+	}
+	p.sweepLocked(now)
+	if swept {
+		p.sweeps = sweepEvery
+	}
+	p.scheduleLocked()
+	p.aheadLocked(now)
+	return swept
+}
+
+// newEpochLocked is NewIdentity: what was used is used no more, and closes at the next tick.
+func (p *Pool) newEpochLocked() {
+	p.epoch++
+	for _, e := range p.entries {
+		e.retired = e.retired || !e.clean()
+	}
+}
+
+// idleLocked returns for how long a circuit that begins now is kept if nobody uses it.
+func (p *Pool) idleLocked(now time.Time) time.Duration {
+	if d := p.cfg.Common.Learning(); d > 0 {
+		return d
+	}
+	left := p.predictsLocked(now)
+	d := left + time.Second
+	if r := p.cfg.Rand; r != nil {
+		d += time.Duration(r.Int64N(int64(time.Second + left/20)))
+	}
+	return d
+}
+
+// predictsLocked returns for how much longer anything is predicted.
+func (p *Pool) predictsLocked(now time.Time) (left time.Duration) {
+	for _, asked := range p.predicted {
+		left = max(left, asked.Add(p.cfg.Predict).Sub(now))
+	}
+	return left
+}
+
+// aheadLocked launches what C tor would in this second: as many sets as are missing, and one other
+// circuit.
+func (p *Pool) aheadLocked(now time.Time) {
+	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
+		return
+	}
+	if p.predictsLocked(now) > 0 {
+		p.setsAheadLocked(now)
+	}
+	clean, internal, stable := 0, 0, 0
+	count := func(in, st bool) {
+		clean++
+		if in {
+			internal++
+			if st {
+				stable++
+			}
+		}
+	}
+	for _, e := range p.entries {
+		if e.clean() && !e.retired && !e.steered && !e.set && !e.dead() {
+			count(e.internal, e.c.Stable())
+		}
+	}
+	for _, l := range p.launches {
+		if !l.set && !l.stale {
+			count(l.target.internal, l.target.stable)
+		}
+	}
+	if clean >= maxUnused || len(p.launches) >= p.cfg.MaxClientCircuitsPending {
+		return
+	}
+	if t, ok := p.nextAheadLocked(internal, stable); ok {
+		p.launchLocked(t, ident.RSAID{}, nil, nil, now)
+		p.total.Preemptive++
+		return
+	}
+	if p.cfg.Learn != nil && p.cfg.Learn(clean) {
+		p.launchLocked(target{port: 443}, ident.RSAID{}, nil, nil, now).learns = true
+		p.total.Preemptive++
+	}
+}
+
+// nextAheadLocked returns what the next circuit without a set is for, if one is wanted.
+func (p *Pool) nextAheadLocked(internal, stable int) (target, bool) {
+	var inside target
+	for _, t := range p.wantedLocked() {
+		switch {
+		case t.internal:
+			if inside.hops == 0 || t.hops > inside.hops {
+				inside = t
+			}
+		case p.handlesLocked(t) < perPort:
+			return t, true
+		}
+	}
+	if inside.hops == 0 {
+		return target{}, false
+	}
+	inside.stable = true
+	if p.cfg.Common.Server() && stable < wantServer || stable < wantStableInternal || internal < wantInternal {
+		return inside, true
+	}
+	return target{}, false
+}
+
+// handlesLocked counts what could serve a port: clean sets, and other clean circuits, also those that are being
+// built.
+func (p *Pool) handlesLocked(t target) (n int) {
+	for _, e := range p.entries {
+		if e.clean() && !e.retired && !e.steered && !e.internal && !e.dead() && t.country == e.country && (!t.stable || e.c.Stable()) && e.c.Allows(t.dest()) {
+			n++
+		}
+	}
+	for _, l := range p.launches {
+		if !l.set && !l.stale && !l.target.internal && l.target.country == t.country && (l.target.stable || !t.stable) {
+			n++
+		}
+	}
+	return n
+}
+
+// setsAheadLocked launches the conflux sets that are missing.
+func (p *Pool) setsAheadLocked(now time.Time) {
+	ready, most := p.cfg.Common.Sets()
+	all := 0
+	for _, e := range p.entries {
+		if e.set && !e.dead() {
+			all++
+			if e.clean() && !e.retired {
+				ready--
+			}
+		}
+	}
+	if all >= most {
+		return
+	}
+	for _, l := range p.launches {
+		if l.set && !l.stale {
+			ready--
+		}
+	}
+	for range ready {
+		if len(p.launches) >= p.cfg.MaxClientCircuitsPending {
+			return
+		}
+		p.beginLocked(&launch{target: target{port: 443, stable: true}, set: true, began: now}, nil)
+		p.total.Preemptive++
+	}
+}

@@ -1,0 +1,172 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/path"
+)
+
+// asCommon is a configuration whose pool looks like C tor's, with three sets.
+func asCommon(learning time.Duration) Config {
+	return Config{Rand: rand.New(rand.NewPCG(1, 2)), Common: &Common{
+		Sets:     func() (int, int) { return 3, 10 },
+		Learning: func() time.Duration { return learning },
+		Server:   func() bool { return false },
+	}}
+}
+
+// inSet counts the orders for sets, for exits and for onion services.
+func (b *fakeBuilder) orders() (sets, exits, internal int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.specs {
+		switch {
+		case s.Set:
+			sets++
+		case len(s.Dests) > 0:
+			exits++
+		default:
+			internal++
+		}
+	}
+	return sets, exits, internal
+}
+
+// TestCommonStart: nothing is built before the first second. Then come three sets at once, with one
+// circuit to an exit, as no set is there yet, and after that an internal circuit a second.
+func TestCommonStart(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	cfg := asCommon(3 * time.Minute)
+	run(t, cfg, b, func(p *Pool) {
+		time.Sleep(time.Second - time.Millisecond)
+		synctest.Wait()
+		if n := b.launched(); n != 0 {
+			t.Errorf("%d circuits in the first second", n)
+		}
+		for i, want := range [][3]int{{3, 1, 0}, {3, 1, 1}, {3, 1, 2}, {3, 1, 3}, {3, 1, 3}, {3, 1, 3}} {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if s, e, in := b.orders(); [3]int{s, e, in} != want {
+				t.Errorf("after %d seconds: %d sets, %d exits, %d internal circuits, not %v", i+1, s, e, in, want)
+			}
+		}
+		for _, s := range b.specs {
+			if (s.Set || len(s.Dests) == 0) != s.Stable {
+				t.Errorf("stable: %v for %+v", s.Stable, s)
+			}
+		}
+	})
+}
+
+// TestCommonEnd: while build times are being learned, clean circuits close at the first tick of 31 seconds
+// at which they are older than three minutes, and others take their place.
+func TestCommonEnd(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	run(t, asCommon(3*time.Minute), b, func(p *Pool) {
+		time.Sleep(5*31*time.Second + 31*time.Second)
+		synctest.Wait()
+		for _, c := range b.circuits {
+			if c.closed() {
+				t.Fatal("a circuit closed too early")
+			}
+		}
+		before := b.launched()
+		time.Sleep(2 * time.Second) // the tick is at 187 s
+		synctest.Wait()
+		closed := 0
+		for _, c := range b.circuits {
+			if c.closed() {
+				closed++
+			}
+		}
+		if n := b.launched() - before; closed != before || n < 4 {
+			t.Errorf("%d of %d circuits closed, and %d took their place", closed, before, n)
+		}
+	})
+}
+
+// TestCommonDirty: a used circuit takes streams for ten minutes, and closes at the tick after
+// that.
+func TestCommonDirty(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	var swept []time.Time
+	cfg := asCommon(0)
+	cfg.Common.Swept = func(at time.Time) { swept = append(swept, at) }
+	run(t, cfg, b, func(p *Pool) {
+		start := time.Now()
+		time.Sleep(2500 * time.Millisecond)
+		l := acquire(t, p, to(443, key("a")))
+		c := l.Circuit.(*fakeCircuit)
+		l.Release()
+		<-c.done
+		// Ticks are at 1, 32, ... seconds; the first after 602.5 is at 621.
+		if took := time.Since(start); took != 621*time.Second {
+			t.Errorf("it closed after %v", took)
+		}
+		synctest.Wait()
+		if len(swept) != 21 || swept[20].Sub(start) != 621*time.Second {
+			t.Errorf("swept at %v", swept)
+		}
+	})
+}
+
+// TestCommonIdentity: a new identity leaves clean circuits for those who ask from then on, and closes used ones at the
+// next tick. Nobody shares a circuit with somebody from before.
+func TestCommonIdentity(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	run(t, asCommon(0), b, func(p *Pool) {
+		time.Sleep(3500 * time.Millisecond)
+		before := acquire(t, p, to(443, key("a")))
+		used := before.Circuit.(*fakeCircuit)
+		before.Release()
+		clean := p.Status().Clean
+		p.NewIdentity()
+		synctest.Wait()
+		if s := p.Status(); s.Clean != clean || used.closed() {
+			t.Errorf("%d clean circuits, %d before; the used one has closed: %v", s.Clean, clean, used.closed())
+		}
+		after := acquire(t, p, to(443, key("a")))
+		if after.Circuit == PooledCircuit(used) {
+			t.Error("the new identity has the circuit of the old one")
+		}
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		if !used.closed() || after.Circuit.(*fakeCircuit).closed() {
+			t.Error("the used circuit is open after the tick, or the new one is closed")
+		}
+	})
+}
+
+// TestCommonWaits: who waited when a new identity was asked for shares no circuit with who came after it.
+func TestCommonWaits(t *testing.T) {
+	b := &fakeBuilder{took: time.Second}
+	cfg := asCommon(0)
+	cfg.Common.Sets = func() (int, int) { return 0, 0 }
+	run(t, cfg, b, func(p *Pool) {
+		got := make(chan *Lease, 1)
+		go func() { got <- acquire(t, p, Request{Key: key("a"), Dest: path.Dest{Port: 22}}) }()
+		synctest.Wait()
+		p.NewIdentity()
+		after := acquire(t, p, Request{Key: key("a"), Dest: path.Dest{Port: 22}})
+		if before := <-got; before.Circuit == after.Circuit {
+			t.Error("they share one")
+		}
+	})
+}
+
+// TestCommonLearns: a circuit to learn from is no set.
+func TestCommonLearns(t *testing.T) {
+	b := &fakeBuilder{took: time.Millisecond}
+	cfg := asCommon(3 * time.Minute)
+	cfg.Learn = func(open int) bool { return open < 10 }
+	run(t, cfg, b, func(p *Pool) {
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if s, e, in := b.orders(); s != 3 || e != 7 || in != 3 {
+			t.Errorf("%d sets, %d exits, %d internal circuits", s, e, in)
+		}
+	})
+}
