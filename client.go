@@ -226,10 +226,11 @@ func (c *Client) Isolated() *Client {
 	return &Client{core: c.core, token: c.tokens.Add(1)}
 }
 
-// NewIdentity makes the client, its parent and all children use no existing
-// circuit for new streams. Open streams continue, but their HTTP clients close
-// idle connections, and use no open one for later requests. A program that keeps
-// connections itself must do the same.
+// NewIdentity makes the client, its parent and all children use no circuit for
+// new streams that has had streams before. Circuits that nobody has used stay, as
+// in C tor; with AppearanceFast no existing circuit is used. Open streams continue,
+// but their HTTP clients close idle connections, and use no open one for later
+// requests. A program that keeps connections itself must do the same.
 func (c *Client) NewIdentity() {
 	c.inner.NewIdentity()
 	c.web.renew() // not before: a new connection could still be on an old circuit

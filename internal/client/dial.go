@@ -445,8 +445,8 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]str
 	return answersOf(out, req.Family)
 }
 
-// NewIdentity keeps all circuits that exist from new streams, and those for onion services
-// from the second hops of before, unless those are full vanguards.
+// NewIdentity keeps the circuits that exist from new streams (of clean ones, see pool.Pool.NewIdentity), and
+// new circuits for onion services from the second hops of before, unless those are full vanguards.
 func (c *Client) NewIdentity() {
 	c.vanguards.NewIdentity()
 	c.newCircuits()
