@@ -37,7 +37,10 @@ type Config struct {
 	Accept func(c *CircuitEnd, cmd cell.Command, body []byte)
 	// Opened is called with every new link, under no lock, when Channels has its channel: so
 	// whoever closes some of the channels misses none. It must not block and may be nil.
-	Opened  func(*Link)
+	Opened func(*Link)
+	// Tap, for the laboratory, is called with every new link before its channel reads or writes,
+	// and may put a connection that watches in the place of Conn. It must not block. It may be nil.
+	Tap     func(*Link)
 	Watch   func(LinkReport) // hears of the links that this process opens; it must not block
 	Stats   *Stats           // may be nil
 	Padding *Padding         // link padding, and how long links rest; nil: no padding
@@ -121,6 +124,9 @@ func Start(l *Link, cfg *Config) *Channel { return start(l, cfg, nil) }
 
 // start is Start for a channel that m keeps until its end, unless m is nil.
 func start(l *Link, cfg *Config, m *Manager) *Channel {
+	if cfg.Tap != nil {
+		cfg.Tap(l)
+	}
 	ch := &Channel{
 		link:       l,
 		manager:    m,

@@ -159,6 +159,9 @@ func (h *Hop) deliver(cc cell.Command, p *[cell.PayloadLen]byte) error {
 	if err != nil {
 		return err
 	}
+	if s := h.c.server; s != nil && s.s.cfg.Heard != nil {
+		s.s.cfg.Heard(h.c.home.Load(), m)
+	}
 	t := m.Cmd.Traits()
 	if t != 0 && t&h.far == 0 {
 		return h.unexpected(m.Cmd)

@@ -61,6 +61,10 @@ type ServerConfig struct {
 	PQ []string
 	// HS returns what the consensus says about onion services; nil: HSParams{}.
 	HS func() HSParams
+	// Heard, for the laboratory, is called with every message that this relay recognises, before
+	// it acts on it; home is the circuit's end toward the client. It runs on a channel's reader,
+	// must not block, and must keep nothing of the message. It may be nil.
+	Heard func(home *channel.CircuitEnd, m cell.RelayMsg)
 }
 
 // ServerStats counts what a relay's circuits did.

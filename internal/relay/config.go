@@ -112,6 +112,9 @@ type Config struct {
 	// Version is the version of the program, for the platform line.
 	Version string
 
+	// Tap is what the laboratory sees of this relay; nil: nothing.
+	Tap *Tap
+
 	// Bounds of the directory server, for tests; zero: its own.
 	dirTimeout time.Duration
 	dirPerLink int

@@ -35,6 +35,9 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	if r.cache != nil {
 		proto = protover.All
 	}
+	if r.cfg.Tap != nil {
+		proto = r.cfg.Tap.Protocols
+	}
 	rate, burst := live.cfg.advertisedBandwidth()
 	d := &netdoc.RouterDesc{
 		Nickname: r.cfg.Nickname, Addr: main.Addr(), ORPort: main.Port(), DirPort: r.cfg.DirPort,

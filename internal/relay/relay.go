@@ -231,11 +231,15 @@ func (r *Relay) wire() (err error) {
 	}
 	r.padding = channel.NewPadding(channel.DefaultPadding(r.cfg.padMode()))
 	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding, MayRest: r.mayRest, Last: r.dos.listed, Memory: r.memory}
+	var heard func(*channel.CircuitEnd, cell.RelayMsg)
+	if t := r.cfg.Tap; t != nil {
+		r.chanCfg.Tap, heard = t.Link, t.Heard
+	}
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
 		AllowTarget: r.allowTarget, Lookup: r.lookup, Stats: &r.stats.Circuit,
-		PQ: []string{proto.Versions(handshake.ProtoName)}, HS: r.dos.onions,
+		PQ: []string{proto.Versions(handshake.ProtoName)}, HS: r.dos.onions, Heard: heard,
 	})
 	r.dirs = dirclient.New(dirclient.Config{
 		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Early: true, Speaker: netdir.ThisProgram(true), Log: r.log,
