@@ -1,0 +1,218 @@
+package appearance
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/relay"
+)
+
+// How many relays record. There are enough for two guards, their middles and two exits of one
+// client, none of them twice.
+const (
+	seenRelays = 8
+	seenExits  = 4
+)
+
+// ctorProtocols are the subprotocols of C tor's relays: ours must not look like Chive's, of which a
+// client of Chive asks more.
+const ctorProtocols = "Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=1-2 Link=1-5 LinkAuth=1,3 Microdesc=1-3 Padding=2 Relay=2-6"
+
+// publicParams are those of the public network's consensus that clients' appearance hangs on, and whose
+// defaults are others.
+var publicParams = map[string]int{"ExtendByEd25519ID": 1}
+
+// network is C tor's authorities, relays that record, and what clients connect to.
+type network struct {
+	rec    *recorder
+	tor    *ctor.Network
+	target *target.Target
+	onion  string // an onion service: its name, without a port
+	fronts []*front
+	relays []*relay.Relay
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	log    *slog.Logger
+}
+
+func startNetwork(ctx context.Context, tor string, log *slog.Logger) (nw *network, err error) {
+	nw = &network{rec: newRecorder(), log: log, stop: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, nw.close())
+			nw = nil
+		}
+	}()
+	if nw.target, err = target.Start(); err != nil {
+		return nw, err
+	}
+	// Authorities relay, too, and record nothing: with so little bandwidth nobody chooses them.
+	slow := map[string]int{}
+	for i := range 3 {
+		slow[fmt.Sprintf("%v%d", ctor.Authority, i)] = 1
+	}
+	nw.tor, err = ctor.Start(ctx, ctor.Options{
+		Authorities: 3, Relays: -1, Exits: -1, Bandwidth: slow, Params: publicParams, Nameserver: nw.target.Nameserver(), TorPath: tor, Log: log,
+		Guests: func(ctx context.Context, t *ctor.Network) ([]ctor.Guest, error) {
+			guests, err := nw.startRelays(t)
+			if err != nil {
+				return nil, err
+			}
+			return guests, preferGuests(ctx, t, guests)
+		},
+	})
+	if err != nil {
+		return nw, err
+	}
+	return nw, nw.startOnion(ctx)
+}
+
+// preferGuests makes the authorities vote that none of themselves is a guard or a directory of onion services: what
+// clients do there nobody would see.
+func preferGuests(ctx context.Context, t *ctor.Network, guests []ctor.Guest) error {
+	var ids []string
+	for _, g := range guests {
+		ids = append(ids, "$"+g.RSA.String())
+	}
+	set := strings.Join(ids, ",")
+	for _, a := range t.Authorities() {
+		c, err := a.Control(ctx)
+		if err != nil {
+			return err
+		}
+		err = c.SetConf(ctx, "TestingDirAuthVoteGuard="+set, "TestingDirAuthVoteGuardIsStrict=1", "TestingDirAuthVoteHSDir="+set, "TestingDirAuthVoteHSDirIsStrict=1")
+		if err = errors.Join(err, c.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startRelays starts the relays that record, and lets them publish.
+func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error) {
+	text, err := t.NetworkFile()
+	if err != nil {
+		return nil, err
+	}
+	description, err := netfile.Parse("the network", text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	nw.stop = stop
+	for i := range seenRelays + seenExits {
+		port, err := t.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		behind := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		f, err := newFront(nw.rec, i, behind.String())
+		if err != nil {
+			return nil, err
+		}
+		nw.fronts = append(nw.fronts, f)
+		cfg := relay.Config{
+			Network: description, DataDir: filepath.Join(t.Dir, fmt.Sprintf("seen%d", i)), Log: slog.New(slog.DiscardHandler),
+			Nickname: fmt.Sprintf("seen%d", i), Listen: []netip.AddrPort{behind}, Advertise: []netip.AddrPort{f.addr()},
+			AssumeReachable: true, ShutdownWait: -1, Rate: 1 << 30, Burst: 1 << 30,
+			Tap: &relay.Tap{Protocols: ctorProtocols, Heard: nw.rec.hear, Link: func(l *channel.Link) { nw.rec.tapLink(i, l) }},
+		}
+		if i >= seenRelays {
+			policy, err := exit.WholePolicy([]string{"accept *:*"}, exit.PolicyOptions{Private: true})
+			if err != nil {
+				return nil, err
+			}
+			cfg.Exit = &exit.Config{Policy: policy, Private: true, Nameservers: []netip.AddrPort{nw.target.Nameserver()}}
+		}
+		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+		r, err := relay.New(cfg)
+		if err != nil {
+			return nil, err
+		}
+		nw.relays = append(nw.relays, r)
+		nw.wg.Go(panics.Contain(nw.log, nil, func() {
+			if err := r.Run(ctx); err != nil {
+				nw.log.Error("a relay that records has ended", "err", err)
+			}
+		}))
+		guests = append(guests, ctor.Guest{Nickname: cfg.Nickname, RSA: r.Target().RSA})
+	}
+	return guests, nil
+}
+
+// startOnion starts an onion service of C tor in front of the target's web server.
+func (nw *network) startOnion(ctx context.Context) error {
+	dir := filepath.Join(nw.tor.Dir, "service")
+	_, err := nw.tor.AddClient(ctx, "", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+nw.target.Addr(target.Web))
+	if err != nil {
+		return err
+	}
+	name, err := os.ReadFile(filepath.Join(dir, "hostname"))
+	nw.onion = strings.TrimSpace(string(name))
+	return fault.Wrap(fault.Local, err)
+}
+
+// fallbacks returns the FallbackDir lines for clients: the relays that record, as the public
+// network's clients ask fallbacks first.
+func (nw *network) fallbacks() []string {
+	var out []string
+	for i, r := range nw.relays {
+		a := nw.fronts[i].addr()
+		out = append(out, fmt.Sprintf("FallbackDir %s:1 orport=%d id=%s", a.Addr(), a.Port(), r.Target().RSA))
+	}
+	return out
+}
+
+// close ends everything and waits.
+func (nw *network) close() error {
+	for _, r := range nw.relays {
+		r.Cut()
+	}
+	nw.stop()
+	nw.wg.Wait()
+	for _, f := range nw.fronts {
+		f.close()
+	}
+	var err error
+	if nw.tor != nil {
+		err = nw.tor.Close() // removes the relays' directories, too
+	}
+	if nw.target != nil {
+		err = errors.Join(err, nw.target.Close())
+	}
+	return err
+}
+
+// next returns where the circuit of a spot goes on, by the onionskin of its EXTEND2.
+func (r *recorder) next(at spot) (spot, *cell.Extend2, bool) {
+	for _, m := range at.link.heard {
+		if m.circ != at.circ || m.cmd != cell.RelayExtend2 {
+			continue
+		}
+		x, err := cell.ParseExtend2(m.data)
+		if err != nil {
+			return spot{}, nil, false
+		}
+		to, found := r.skins[sha256.Sum256(x.Data)]
+		return to, &x, found
+	}
+	return spot{}, nil, false
+}
