@@ -62,7 +62,7 @@ type Appearance uint8
 // The appearances.
 const (
 	// AppearanceCommon: like C tor's clients, as far as that is possible. It costs the user time at some
-	// places, and an answer that comes after its program has ended its side.
+	// places.
 	AppearanceCommon Appearance = iota
 	// AppearanceFast: where Chive is quicker or handier than C tor, it shows.
 	AppearanceFast

@@ -135,7 +135,6 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life
 		if err != nil {
 			return err
 		}
-		c.manner(s)
 		if err := awaitOpen(ctx, s, req.Early); err != nil {
 			return c.believeEnd(err)
 		}
@@ -165,13 +164,6 @@ func (c *Client) exitsIPv6(circ *OpenCircuit, h *circuit.Hop, port uint16) bool 
 		}
 	}
 	return !r.IsZero() && path.Allows(r, path.Dest{Addr: netip.IPv6Unspecified(), Port: port})
-}
-
-// manner has a stream end as the appearance says.
-func (c *Client) manner(s *stream.Stream) {
-	if !c.cfg.Fast {
-		s.EndPromptly()
-	}
 }
 
 // awaitOpen sends the first bytes, and waits until the stream is open. On an error the
@@ -449,12 +441,16 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]str
 // new circuits for onion services from the second hops of before, unless those are full vanguards.
 func (c *Client) NewIdentity() {
 	c.vanguards.NewIdentity()
-	c.newCircuits()
-}
-
-func (c *Client) newCircuits() {
 	c.onion.NewIdentity()
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
+	}
+}
+
+// newCircuits keeps all circuits that exist from new streams, because other relays are wanted.
+func (c *Client) newCircuits() {
+	c.onion.NewIdentity()
+	if p := c.pool.Load(); p != nil {
+		p.RetireAll()
 	}
 }

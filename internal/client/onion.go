@@ -233,7 +233,6 @@ func (c *Client) openOnion(ctx context.Context, lease *hsclient.Lease, req Reque
 	if err != nil {
 		return nil, err
 	}
-	c.manner(s)
 	return s, awaitOpen(ctx, s, req.Early)
 }
 

@@ -85,7 +85,7 @@ var Client = Table{
 		{Key: "conflux", Field: "Conflux", OneOf: switches, Help: "traffic over two circuits at once: `MODE` auto, on or off"},
 		{Key: "pq", Field: "PQ", OneOf: pqs, Help: "post-quantum circuits: `POLICY` off, prefer, require-one (one hop at least) or require-all (every hop, also that between an onion service and its client)"},
 		{Key: "require-onion-pq", Field: "RequireOnionPQ", Help: "refuse connections between onion services and their clients that ML-KEM does not protect; any relays may carry them"},
-		{Key: "appearance", Field: "Appearance", OneOf: appearances, Help: "whom the client and its onion services should look like to relays: `LOOK` common (C tor's clients, which ends streams at once when a program ends its side, and makes nothing ahead for the next onion service) or fast (where Chive is quicker or handier, it shows)"},
+		{Key: "appearance", Field: "Appearance", OneOf: appearances, Help: "whom the client and its onion services should look like to relays: `LOOK` common (C tor's clients, which builds circuits by C tor's clock, and makes nothing ahead for the next onion service) or fast (where Chive is quicker or handier, it shows)"},
 		{Key: "circuit-padding", Field: "CircuitPadding", OneOf: paddings, Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` auto, reduced or off"},
 		{Key: "padding", Field: "Padding", OneOf: paddings, Help: "padding on the link to the guard: `MODE` auto, reduced or off"},
 	}},

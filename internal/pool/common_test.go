@@ -140,6 +140,34 @@ func TestCommonIdentity(t *testing.T) {
 	})
 }
 
+// TestCommonRetireAll: when other relays are wanted, clean circuits and those that are being built serve nobody, and
+// the clean ones close at the next tick.
+func TestCommonRetireAll(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	run(t, asCommon(0), b, func(p *Pool) {
+		time.Sleep(4050 * time.Millisecond) // between the order of a circuit and its end
+		n := b.launched()
+		p.RetireAll()
+		l := acquire(t, p, to(443, key("a")))
+		defer l.Release()
+		if b.launched() == n {
+			t.Error("a stream got a circuit of before")
+		}
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for i, c := range b.circuits[:n-1] { // one was being built
+			if !c.closed() {
+				t.Errorf("circuit %d of before is open after the tick", i)
+			}
+		}
+		if l.Circuit.(*fakeCircuit).closed() {
+			t.Error("the new circuit is closed")
+		}
+	})
+}
+
 // TestCommonWaits: who waited when a new identity was asked for shares no circuit with who came after it.
 func TestCommonWaits(t *testing.T) {
 	b := &fakeBuilder{took: time.Second}

@@ -248,11 +248,23 @@ func (p *Pool) NewIdentity() {
 		p.newEpochLocked()
 		return
 	}
+	p.retireAllLocked(fault.New(fault.Closed, "circuit: a new identity was asked for"))
+}
+
+// RetireAll keeps new streams from every circuit that exists now or is being built, clean ones too, because circuits
+// are chosen by other rules from now on. Open streams go on. Requests that wait get new circuits.
+func (p *Pool) RetireAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retireAllLocked(fault.New(fault.Closed, "circuit: the rules for circuits have changed"))
+}
+
+func (p *Pool) retireAllLocked(why error) {
 	for _, e := range p.entries {
 		e.retired = true
 	}
 	for _, l := range p.launches {
-		l.cancel(fault.New(fault.Closed, "circuit: a new identity was asked for"))
+		l.cancel(why)
 		l.stale = true
 	}
 	for _, w := range p.waiters {

@@ -38,18 +38,9 @@ func (s *Stream) HalfClose() bool {
 	return s.halves
 }
 
-// EndPromptly has CloseWrite send END at once where there is no half-close, as C tor does when
-// a program ends its side. What was on its way to this end still comes, and no answer after it.
-func (s *Stream) EndPromptly() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.prompt = true
-}
-
 // CloseWrite says that no more will be written, and ends a Write that is under way; reading
 // goes on. The peer's reader sees the end of the data after all of it, if HalfClose is true.
-// Otherwise END waits until the peer was silent for a second, or ended the stream itself, unless
-// EndPromptly was called.
+// Otherwise END waits until the peer was silent for a second, or ended the stream itself.
 func (s *Stream) CloseWrite() error {
 	if !s.stopWriting() {
 		return nil
@@ -77,9 +68,6 @@ func (s *Stream) stopWriting() bool {
 	}
 	s.makeEndingLocked().linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
 	s.in.activity = false
-	if s.prompt {
-		s.sendEndLocked(cell.EndDone)
-	}
 	return false
 }
 

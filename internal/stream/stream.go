@@ -53,7 +53,6 @@ type Stream struct {
 	connected   bool
 	closed      bool // Close was called
 	halves      bool // both ends take HALF_CLOSE
-	prompt      bool // without halves, CloseWrite sends END at once
 	halfSent    bool
 	peerHalf    bool           // it has come
 	writeClosed bool           // CloseWrite was called; without halves END is still to be sent
