@@ -123,13 +123,19 @@ type where struct {
 
 // take takes over a key. An error comes with its line.
 func (f *File) take(e tomlfile.Entry) (line int, err error) {
-	number := func(at *int, least, most int) error {
+	whole := func(least, most int64) (int64, error) {
 		n, ok := e.Value.(int64)
-		if !ok || n < int64(least) || n > int64(most) {
-			return fault.New(fault.Config, "%s: %v is no number from %d to %d", e.Key, e.Value, least, most)
+		if !ok || n < least || n > most {
+			return 0, fault.New(fault.Config, "%s: %v is no number from %d to %d", e.Key, e.Value, least, most)
 		}
-		*at = int(n)
-		return nil
+		return n, nil
+	}
+	number := func(at *int, least, most int) error {
+		n, err := whole(int64(least), int64(most))
+		if err == nil {
+			*at = int(n)
+		}
+		return err
 	}
 	switch e.Key {
 	case "title":
@@ -139,8 +145,8 @@ func (f *File) take(e tomlfile.Entry) (line int, err error) {
 		}
 		f.Title = s
 	case "seed":
-		var n int
-		err = number(&n, 0, 1<<40)
+		var n int64
+		n, err = whole(0, 1<<40)
 		f.Seed = uint64(n)
 	case "repetitions":
 		err = number(&f.Repetitions, 1, maxRepetitions)
