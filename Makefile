@@ -116,8 +116,7 @@ peers-tor:
 .PHONY: interop-newest
 interop-newest: peers-tor
 	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 35m ./interop/...
-	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 10m -run 'Ctor|Mixed|TorAuthorities' ./internal/channel ./lab
-	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 5m -run '^TestAppearance$$' ./chivelab/internal/appearance
+	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 10m -run 'Ctor|Mixed|TorAuthorities|^TestAppearance$$' ./internal/channel ./lab ./chivelab/internal/appearance
 
 # public-network takes the authorities and fallback directories of the public network from
 # the program of the newest tor that Debian has: internal/netdir/public.txt.
