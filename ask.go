@@ -39,9 +39,6 @@ func (a asker) LookupRequest(ctx context.Context, req client.Request) ([]stream.
 // StandsFor implements client.Asker.
 func (a asker) StandsFor(host string) string { return a.c.inner.StandsFor(host) }
 
-// Silence implements client.Asker.
-func (a asker) Silence() { a.c.inner.Silence() }
-
 // own adds to the isolation key of a stream what this client and its configuration know.
 func (c *Client) own(k isolation.Key, host string, port uint16) isolation.Key {
 	k.By |= c.inner.Isolation()

@@ -281,7 +281,6 @@ func (d onlyDials) DialRequest(ctx context.Context, req client.Request) (net.Con
 
 // StandsFor implements client.Asker: what rules the other process has is not known here.
 func (onlyDials) StandsFor(host string) string { return host }
-func (onlyDials) Silence()                     {}
 
 // LookupRequest implements client.Asker.
 func (onlyDials) LookupRequest(context.Context, client.Request) ([]stream.Answer, error) {

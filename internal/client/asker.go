@@ -21,8 +21,6 @@ type Asker interface {
 	LookupRequest(ctx context.Context, req Request) ([]stream.Answer, error)
 	// StandsFor returns the host that a host stands for, by the rules of MapAddress.
 	StandsFor(host string) string
-	// Silence has the client send nothing more; it is closed next.
-	Silence()
 }
 
 // AskerOf returns the Asker of a *chive.Client. Package chive sets it at its start: it is above this

@@ -71,6 +71,7 @@ type Client interface {
 	Done() <-chan struct{}
 	Err() error
 	Listen(context.Context, chive.OnionConfig) (*chive.OnionListener, error)
+	Silence() // Close follows
 	Close() error
 }
 

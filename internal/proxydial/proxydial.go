@@ -23,6 +23,9 @@ type Whole struct {
 // Of returns a client with what listeners ask it.
 func Of(c *chive.Client) Whole { return Whole{c, client.AskerOf(c)} }
 
+// Silence has the client send nothing more; Close must follow.
+func (w Whole) Silence() { client.InnerOf(w.Client).Silence() }
+
 // Dialer has a client do what programs ask a listener for, on the circuits that
 // each request's isolation allows.
 type Dialer struct{ Client client.Asker }

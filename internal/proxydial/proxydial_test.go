@@ -30,8 +30,6 @@ func (r *recorder) LookupRequest(_ context.Context, req stream.Request) ([]strea
 	return []stream.Answer{{Name: "a.example", TTL: 60}}, nil
 }
 
-func (r *recorder) Silence() {}
-
 func (r *recorder) StandsFor(host string) string {
 	if host == "192.0.2.7" {
 		return "host.example"
