@@ -235,8 +235,10 @@ bin/fteproxy/bin/fteproxy:
 	python3 -m venv --clear bin/fteproxy
 	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
 
-# bin/stem has stem's sources, whose integration tests interop.TestStemSuite runs.
-# Debian's package lacks them. They need a Python up to 3.11.
+# peers-stem puts stem's sources into bin/stem, whose integration tests interop.TestStemSuite
+# runs: Debian's package lacks them. They need a Python up to 3.11.
+.PHONY: peers-stem
+peers-stem: bin/stem/source/run_tests.py
 bin/stem/source/run_tests.py:
 	python3 -m venv --clear bin/stem
 	bin/stem/bin/pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest bin/stem stem==1.8.2

@@ -19,7 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/labtest"
 )
 
-// stemSource is where `make bin/stem/source/run_tests.py` puts stem's sources, which have its tests.
+// stemSource is where `make peers-stem` puts stem's sources, which have its tests.
 const stemSource = "../bin/stem/source"
 
 // suiteDifferences are the tests of stem's that C tor passes and Chive does not, with the reasons.
@@ -59,7 +59,7 @@ func TestStemSuite(t *testing.T) {
 		t.Skip("CHIVE_NO_STEM is set: stem's sources could not be fetched, and its tests DID NOT RUN")
 	}
 	_, err = os.Stat(filepath.Join(stemSource, "run_tests.py"))
-	labtest.Need(t, "stem's tests (make bin/stem/source/run_tests.py)", err)
+	labtest.Need(t, "stem's tests (make peers-stem)", err)
 	python, err := exec.LookPath("/usr/bin/python3")
 	labtest.Need(t, "Python", err)
 	// The suite has fixed ports, which a network namespace keeps from others.
