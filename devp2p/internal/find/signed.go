@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p/internal/nodelist"
 	"github.com/chivenet/chive/program"
 )
@@ -49,7 +50,7 @@ func (l Lists) Run(ctx context.Context, sink Sink) error {
 		if err != nil || u.Host == "" {
 			return fmt.Errorf("find: a list of nodes: %q is no URL", text)
 		}
-		if host := u.Hostname(); u.Scheme != "https" && !(u.Scheme == "http" && (strings.HasSuffix(host, ".onion") || host == "127.0.0.1")) {
+		if host := u.Hostname(); u.Scheme != "https" && !(u.Scheme == "http" && chive.IsOnionHost(host)) {
 			return fmt.Errorf("find: a list of nodes: %q: want https, or http to an onion", text)
 		}
 	}

@@ -132,7 +132,7 @@ func TestLists(t *testing.T) {
 
 // TestListsMistakes refuses URLs that would be read in the clear.
 func TestListsMistakes(t *testing.T) {
-	for _, u := range []string{"http://lists.example/", "https://", "ftp://lists.example/", "http://%zz"} {
+	for _, u := range []string{"http://lists.example/", "http://127.0.0.1/", "https://", "ftp://lists.example/", "http://%zz"} {
 		l := Lists{URLs: []string{u}, Client: http.DefaultClient, Log: slog.New(slog.DiscardHandler)}
 		if err := l.Run(t.Context(), nil); err == nil {
 			t.Errorf("%s is taken", u)
