@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 )
@@ -35,6 +36,9 @@ func chivelab(t *testing.T, args ...string) *exec.Cmd {
 
 // TestHangup: a terminal that closes ends a laboratory as Ctrl-C does: nothing stays behind.
 func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as nohup(1) has it, and so it is in what a test starts")
+	}
 	cmd := chivelab(t, "up")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
