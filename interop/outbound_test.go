@@ -75,6 +75,8 @@ func TestSourceAddressesInCTorNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	// A relay has each consensus before a client has it.
+	await(t, "the client lists the relay", patience, func() bool { return c.Lists(r.Target().RSA) })
 	began := time.Now()
 	fetch(t, c)
 	if !slices.ContainsFunc(nw.Routers(), func(n *ctor.Node) bool { return sees(n, clients) }) {

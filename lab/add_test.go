@@ -180,7 +180,14 @@ func TestAddUnderTor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	useAdded(t, ctx, nw, lab.Relay, lab.OnionService)
-	if s := nw.Node("chiverelay2").Relay().Status(); s.Weight != 10_000 {
+	n := nw.Node("chiverelay2").Relay()
+	for !n.Status().Listed { // the clients may have a consensus earlier than the relay has
+		if ctx.Err() != nil {
+			t.Fatalf("the relay does not learn that it is listed: %+v", n.Status())
+		}
+		time.Sleep(time.Millisecond) // there is no event of it
+	}
+	if s := n.Status(); s.Weight != 10_000 {
 		t.Errorf("C tor's authorities give the relay the weight %d, and others 10000", s.Weight)
 	}
 }
