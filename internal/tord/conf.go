@@ -16,6 +16,9 @@ import (
 // in use.
 type conf map[string][]string
 
+// skippedNames is where a configuration has the names of options that C tor skips, for the log. No option has this name.
+const skippedNames = "skipped options"
+
 // unknownOption is the error of a name that no option has. Controllers read its text.
 func unknownOption(name string) error {
 	return fault.New(fault.Config, "Unknown option '%s'.  Failing.", name)
@@ -61,6 +64,12 @@ func placed(err error, l torrc.Line) error {
 
 // put adds a value to an option, or replaces its one value.
 func (c conf) put(o *option, value string) error {
+	if o.does == skipped {
+		if !slices.Contains(c[skippedNames], o.name) {
+			c[skippedNames] = append(slices.Clip(c[skippedNames]), o.name)
+		}
+		return nil
+	}
 	if value == "" || value == o.usual && o.does == refused {
 		if !o.grouped() {
 			delete(c, o.name)

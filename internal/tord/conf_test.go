@@ -39,10 +39,13 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has an effect", name)
 		}
 	}
-	for from, to := range aliases {
-		if find(from) == nil || optionsByName()[to] == nil {
-			t.Errorf("%s stands for nothing", from)
+	for from, to := range map[string]string{"dirserver": "DirAuthority", "L": "Log", "SocksSocketsGroupWritable": "UnixSocksGroupWritable", "Nick": "Nickname", "CircuitIdleTimeout": "CircuitIdleTimeout"} {
+		if o := find(from); o == nil || o.name != to {
+			t.Errorf("%s stands for %v", from, o)
 		}
+	}
+	if o := find(""); o != nil {
+		t.Errorf("no name is %s", o.name)
 	}
 }
 
@@ -124,6 +127,9 @@ func TestSources(t *testing.T) {
 		{[]string{"HiddenServiceDir /a\nHiddenServicePort 80", "HiddenServiceDir /b"}, conf{onionGroup: {"HiddenServiceDir /b"}}},
 		{[]string{"HiddenServiceDir /a\nHiddenServicePort 80", "+HiddenServiceDir /b"}, conf{onionGroup: {"HiddenServiceDir /a", "HiddenServicePort 80", "HiddenServiceDir /b"}}},
 		{[]string{"HiddenServiceDir /a", "/HiddenServicePort"}, conf{}},
+		{[]string{"MaxMemInCellQueues 1 GB\nNumHelperNodes 2\nstrictnode 1"}, conf{"MaxMemInQueues": {"1073741824"}, "NumEntryGuards": {"2"}, "StrictNodes": {"1"}}},
+		{[]string{"MaxCircuitDirt 60"}, conf{"MaxCircuitDirtiness": {"60"}}}, // as C tor: the first letters do
+		{[]string{"WarnUnsafeSocks 1\nhidservauth a b\nWarnUnsafeSocks 0"}, conf{skippedNames: {"WarnUnsafeSocks", "HidServAuth"}}},
 	} {
 		got := conf{}
 		for _, s := range c.sources {
@@ -147,6 +153,24 @@ func TestSources(t *testing.T) {
 		if err := (conf{}).add(linesOf(t, "torrc", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestSkipped: what C tor skips is taken, has no value, is in no file, and the log says it.
+func TestSkipped(t *testing.T) {
+	c, err := (conf{}).set([]control.Line{{Key: "warnunsafesocks", Value: "1", HasValue: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := c.get("WARNUNSAFESOCKS"); err != nil || len(lines) != 1 || lines[0] != (control.Line{Key: "WarnUnsafeSocks"}) {
+		t.Errorf("%v, %v", lines, err)
+	}
+	if c.text() != "" || len(changed(conf{}, c)) != 0 {
+		t.Errorf("%q, %v", c.text(), changed(conf{}, c))
+	}
+	p, err := planOf(c)
+	if err != nil || !slices.Contains(p.notes, `Skipping obsolete configuration option "WarnUnsafeSocks".`) {
+		t.Errorf("%v, %v", p, err)
 	}
 }
 

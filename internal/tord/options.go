@@ -30,6 +30,7 @@ const (
 	translated               // package torrc makes options of Chive's of it
 	ours                     // this package obeys it
 	idle                     // any value is taken, and has no effect: the log says so once
+	skipped                  // C tor takes it and skips it: no value is kept
 )
 
 //go:embed options.txt
@@ -98,17 +99,22 @@ var optionsByName = sync.OnceValue(func() map[string]*option {
 	return m
 })
 
-// aliases are other names of options, which C tor takes.
-var aliases = map[string]string{"l": "log", "maxconn": "connlimit", "dirserver": "dirauthority", "strictnode": "strictnodes", "excludenode": "excludenodes", "entrynode": "entrynodes",
-	"automaphostsuffixes": "automaphostssuffixes", "automaphostonresolve": "automaphostsonresolve", "virtualaddrnetwork": "virtualaddrnetworkipv4"}
-
-// find returns the option that a name means, in any case; nil: none.
+// find returns the option that a name means, in any case; nil: none. As in C tor, the first letters of a name stand
+// for the first option that begins with them.
 func find(name string) *option {
-	name = strings.ToLower(name)
-	if a, ok := aliases[name]; ok {
-		name = a
+	name = strings.ToLower(torrc.Today(name))
+	if o := optionsByName()[name]; o != nil || name == "" {
+		return o
 	}
-	return optionsByName()[name]
+	if full, ok := torrc.Obsolete(name); ok {
+		return &option{name: full, does: skipped}
+	}
+	for _, o := range allOptions() {
+		if strings.HasPrefix(strings.ToLower(o.name), name) {
+			return o
+		}
+	}
+	return nil
 }
 
 // list reports whether an option has several lines.

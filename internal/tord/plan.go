@@ -58,6 +58,9 @@ func planOf(c conf) (*plan, error) {
 			return nil, err
 		}
 	}
+	for _, name := range c[skippedNames] {
+		p.notes = append(p.notes, fmt.Sprintf("Skipping obsolete configuration option %q.", name))
+	}
 	for _, o := range allOptions() {
 		if len(c[o.name]) > 0 && o.does == idle {
 			p.notes = append(p.notes, o.name+": it has no effect here")

@@ -20,7 +20,7 @@ const (
 const strictKey = "strict-nodes"
 
 // secrets are the options whose values no comment and no message repeats.
-var secrets = []string{"Socks5ProxyUsername", "Socks5ProxyPassword", "HTTPProxyAuthenticator", "HTTPSProxyAuthenticator"}
+var secrets = []string{"Socks5ProxyUsername", "Socks5ProxyPassword", "HTTPProxyAuthenticator", "HTTPSProxyAuthenticator", "HidServAuth"}
 
 // masked returns the line without its value, if that is a secret.
 func masked(l Line) Line {

@@ -58,14 +58,14 @@ var byName = sync.OnceValue(func() map[string]*Option {
 	return m
 })
 
-// Find returns what becomes of an option of C tor, and nil if that has none of this name.
-func Find(name string) *Option { return byName()[strings.ToLower(name)] }
+// Find returns what becomes of an option of C tor, by any of its names, and nil if that has none of this name.
+func Find(name string) *Option { return byName()[strings.ToLower(Today(name))] }
 
 // Is reports whether a text is probably a torrc: its first line is an option of C tor
 // without an equals sign.
 func Is(text []byte) bool {
 	for _, l := range split(Source{Text: text}) {
-		return byName()[strings.ToLower(l.Key)] != nil && !strings.HasPrefix(l.Value, "=")
+		return Find(l.Key) != nil && !strings.HasPrefix(l.Value, "=")
 	}
 	return false
 }

@@ -102,9 +102,16 @@ func (t *translation) line(l Line) error {
 	if text := l.Key + l.Value; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
 		return fault.New(fault.Config, "it is not UTF-8, or has control characters")
 	}
-	key := strings.ToLower(l.Key)
-	reset := strings.HasPrefix(key, "/")
-	o := byName()[strings.TrimPrefix(key, "/")]
+	name, reset := strings.CutPrefix(l.Key, "/")
+	name = Today(name)
+	if l.Key = name; reset {
+		l.Key = "/" + name
+	}
+	o := Find(name)
+	if full, ok := Obsolete(name); ok {
+		t.note(l, "C tor skips "+full+", too", true)
+		return nil
+	}
 	switch {
 	case o == nil:
 		t.note(l, "no option of C tor 0.4.9", false)
