@@ -30,6 +30,7 @@ type liar struct {
 	mu    *sync.Mutex        // guards cmd, body and heard
 	heard []byte             // what the last stream was opened with
 	open  func(netdir.Relay) // has circuits from now on let out what a relay does
+	leave func(n int)        // leaves n exits of all
 }
 
 func (l *liar) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
@@ -106,6 +107,7 @@ func withLiars(t *testing.T, cfg Config) (*Client, *liar) {
 	}
 	l := &liar{asked: new(atomic.Int64), mu: new(sync.Mutex)}
 	l.open = func(r netdir.Relay) { e.open = r }
+	l.leave = func(n int) { e.relays = e.relays[:n] }
 	for range streamTries {
 		e.relays = append(e.relays, simnet.New(t, simnet.Options{Streams: l}))
 	}

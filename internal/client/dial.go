@@ -200,7 +200,8 @@ func (c *Client) tryCircuits(ctx context.Context, req Request, dest path.Dest, t
 	for n := 1; ; n++ {
 		lease, err := p.Acquire(ctx, pool.Request{Key: req.Key, Private: req.Key.Stream != 0, Dest: dest, ExcludeExit: avoid})
 		if err != nil && last != nil && ctx.Err() == nil {
-			return last // an exit's reason tells more than that no other exit is left
+			// An exit's reason tells more than that no other exit is left: it stays the cause.
+			return fault.New(fault.KindOf(last), "%w; and there is no other circuit: %v", last, err)
 		}
 		if err != nil {
 			return err

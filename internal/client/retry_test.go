@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,22 @@ func TestRetries(t *testing.T) {
 				t.Errorf("%d exits were asked, not %d", n, want)
 			}
 		})
+	}
+}
+
+// TestNoOtherExit: the error has what the last exit said, and why no other was asked.
+func TestNoOtherExit(t *testing.T) {
+	t.Parallel() // the pool looks for another circuit for some seconds
+	c, l := withLiars(t, Config{Network: netdir.Public()})
+	l.leave(1)
+	l.say(cell.RelayEnd, (&cell.End{Reason: cell.EndResourceLimit}).Append(nil))
+	_, err := c.Dial(t.Context(), Request{Host: "example.com", Port: 443})
+	var end *stream.EndError
+	if !errors.As(err, &end) || end.Reason != cell.EndResourceLimit || !strings.Contains(err.Error(), "no other exit") {
+		t.Error(err)
+	}
+	if n := l.asked.Load(); n != 1 {
+		t.Errorf("%d exits were asked", n)
 	}
 }
 
