@@ -106,6 +106,7 @@ type Channel struct {
 	handed  int           // bytes handed out before those, since circuits last passed on what they got
 	tail    int           // bytes after the last whole record's worth
 	ack     func()
+	hold    *hold // made when the reader first needs it
 
 	opened time.Time
 	luck   float64 // what is random in the time for which it rests, from 0 to 1
@@ -113,6 +114,9 @@ type Channel struct {
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	doubt           atomic.Int64 // since when the link is in doubt, see Unanswered; zero: it is not
 	pad             *padder
+
+	backlog atomic.Int64         // cells that came here and wait on other channels, see holdBack
+	held    atomic.Pointer[hold] // the reader waits for fewer of them
 }
 
 // maxUrgent bounds the queue of DESTROY and padding cells: the channel closes if a

@@ -49,11 +49,12 @@ type CircuitEnd struct {
 	// guarded by ch.mu
 	q        cellQueue
 	ewma     float64
-	fresh    bool   // its first cells after it had none queued have priority: see scheduler
-	freshAt  uint64 // the scheduler's count, plus one, when it last used that priority
-	heapAt   int    // index in the scheduler's heap; -1 when idle
-	blocked  bool   // the receiver waits for HandleWritable
-	detached bool   // destroyed by us or by the peer: it refuses to send
+	fresh    bool     // its first cells after it had none queued have priority: see scheduler
+	freshAt  uint64   // the scheduler's count, plus one, when it last used that priority
+	heapAt   int      // index in the scheduler's heap; -1 when idle
+	blocked  bool     // the receiver waits for HandleWritable
+	detached bool     // destroyed by us or by the peer: it refuses to send
+	from     *Channel // the client's link in whose backlog the queued cells are; may be nil
 }
 
 // queueBound is how many cells an edge (client or exit) may queue on one circuit
@@ -135,8 +136,9 @@ func (c *CircuitEnd) enqueue(cells []byte, soon bool) (claimed bool, err error) 
 	if c.detached || ch.closed {
 		return false, errDetached()
 	}
-	c.q.push(cells)
-	c.queued.Store(int32(c.q.n))
+	heap := ch.sched.heap
+	c.q.push(cells, len(heap) > 1 || len(heap) == 1 && heap[0] != c)
+	c.queuedLocked(len(cells) / cell.Len)
 	if c.heapAt < 0 {
 		ch.sched.add(c)
 	}
@@ -238,8 +240,9 @@ func (c *CircuitEnd) detach() bool {
 	if !ch.closed { // a closed channel writes no more, and a panic may have left its queues inconsistent
 		ch.sched.remove(c)
 	}
+	n := c.q.n
 	c.q.clear()
-	c.queued.Store(0)
+	c.leftLocked(n)
 	delete(ch.circs, c.id)
 	if len(ch.circs) == 0 {
 		ch.restLocked(ch.cfg.Now())

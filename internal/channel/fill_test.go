@@ -13,7 +13,7 @@ func TestFillAfterVariable(t *testing.T) {
 	const variable = 1700 // such as a post-quantum CREATE
 	ch := &Channel{circs: map[uint32]*CircuitEnd{}, urgent: make([]byte, variable)}
 	c := &CircuitEnd{heapAt: -1}
-	c.q.push(make([]byte, 2*recordCells*cell.Len))
+	c.q.push(make([]byte, 2*recordCells*cell.Len), false)
 	ch.sched.add(c)
 	record := make([]byte, recordCells*cell.Len)
 	n, whole, _, _ := ch.fillLocked(record, time.Unix(1, 0), nil)

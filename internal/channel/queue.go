@@ -16,10 +16,15 @@ const recordCells = 31
 // two cells waiting, and these must not need memory for a whole record.
 const smallCells = 4
 
+// middleCells is how many cells a middle slab holds: those of circuits that share a channel. They are sent in bursts of
+// eight, not by whole records, and half a slab lies unused at both ends of each queue. 13 cells fill a size of Go's
+// memory.
+const middleCells = 13
+
 // slab holds consecutive cells of one circuit.
 type slab struct {
 	next *slab
-	b    []byte // space for recordCells or smallCells cells
+	b    []byte // space for recordCells, middleCells or smallCells cells
 	r, w int    // bytes read and written; multiples of cell.Len
 }
 
@@ -27,11 +32,14 @@ type slab struct {
 const slabHeader = 64
 
 var (
-	slabPool  = sync.Pool{New: func() any { return &slab{b: make([]byte, recordCells*cell.Len)} }}
-	smallPool = sync.Pool{New: func() any { return &slab{b: make([]byte, smallCells*cell.Len)} }}
+	slabPool   = sync.Pool{New: func() any { return &slab{b: make([]byte, recordCells*cell.Len)} }}
+	middlePool = sync.Pool{New: func() any { return &slab{b: make([]byte, middleCells*cell.Len)} }}
+	smallPool  = sync.Pool{New: func() any { return &slab{b: make([]byte, smallCells*cell.Len)} }}
 )
 
 func (s *slab) small() bool { return len(s.b) == smallCells*cell.Len }
+
+func (s *slab) large() bool { return len(s.b) == recordCells*cell.Len }
 
 // cost is the memory of the slab that its account counts, in bytes.
 func (s *slab) cost() int { return len(s.b) + slabHeader }
@@ -46,10 +54,13 @@ func getSlab(pool *sync.Pool, a *account.Account) *slab {
 func putSlab(s *slab, a *account.Account) {
 	a.Release(s.cost())
 	s.next = nil
-	if s.small() {
+	switch {
+	case s.small():
 		smallPool.Put(s)
-	} else {
+	case s.large():
 		slabPool.Put(s)
+	default:
+		middlePool.Put(s)
 	}
 }
 
@@ -62,23 +73,27 @@ type cellQueue struct {
 }
 
 // push copies whole cells to the end. Only a queue of few cells is in a small
-// slab; it moves into a large one when it grows.
-func (q *cellQueue) push(cells []byte) {
+// slab; it moves into another one when it grows. shared says that other queues of the channel have cells, too.
+func (q *cellQueue) push(cells []byte, shared bool) {
 	q.n += len(cells) / cell.Len
+	pool := &slabPool
+	if shared {
+		pool = &middlePool
+	}
 	switch {
 	case len(cells) == 0:
 	case q.tail == nil && len(cells) <= smallCells*cell.Len:
 		q.tail = getSlab(&smallPool, q.account)
 		q.head = q.tail
 	case q.tail != nil && q.tail.small() && q.tail.w+len(cells) > len(q.tail.b):
-		small, large := q.tail, getSlab(&slabPool, q.account)
-		large.w = copy(large.b, small.b[small.r:small.w])
-		q.head, q.tail = large, large
+		small, other := q.tail, getSlab(pool, q.account)
+		other.w = copy(other.b, small.b[small.r:small.w])
+		q.head, q.tail = other, other
 		putSlab(small, q.account)
 	}
 	for len(cells) > 0 {
 		if q.tail == nil || q.tail.w == len(q.tail.b) {
-			s := getSlab(&slabPool, q.account)
+			s := getSlab(pool, q.account)
 			if q.tail == nil {
 				q.head = s
 			} else {
@@ -118,7 +133,7 @@ func (q *cellQueue) pop(dst []byte) int {
 // account.
 func (q *cellQueue) popFull() *slab {
 	s := q.head
-	if s == nil || s.small() || s.r != 0 || s.w != len(s.b) {
+	if s == nil || !s.large() || s.r != 0 || s.w != len(s.b) {
 		return nil
 	}
 	q.head = s.next

@@ -34,7 +34,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 			n := rnd.IntN(70) >> (rnd.IntN(4) * 2) // often a few
 			b := numbered(next, n)
 			next += n
-			q.push(b)
+			q.push(b, rnd.IntN(2) == 0)
 			want = append(want, b...)
 		case 2:
 			dst := make([]byte, rnd.IntN(40)*cell.Len+rnd.IntN(cell.Len))
@@ -79,7 +79,7 @@ func TestQueueAllocatesNothing(t *testing.T) {
 	var q cellQueue
 	cells := numbered(0, 8)
 	dst := make([]byte, 8*cell.Len)
-	if n := testing.AllocsPerRun(1000, func() { q.push(cells); q.pop(dst) }); n >= 1 {
+	if n := testing.AllocsPerRun(1000, func() { q.push(cells, false); q.pop(dst) }); n >= 1 {
 		t.Fatalf("%v allocations per run", n)
 	}
 }
@@ -89,12 +89,12 @@ func TestQueueAllocatesNothing(t *testing.T) {
 func TestFewCellsHoldLittle(t *testing.T) {
 	m := account.New(1 << 30)
 	q := cellQueue{account: m.Address(netip.Addr{}).Open(account.Circuit, nil)}
-	q.push(numbered(0, 1))
-	q.push(numbered(1, 2))
+	q.push(numbered(0, 1), true)
+	q.push(numbered(1, 2), true)
 	if got := m.Used(); got > 4*cell.Len+slabHeader {
 		t.Errorf("3 cells hold %d bytes", got)
 	}
-	q.push(numbered(3, 30)) // more: one large slab, and a second
+	q.push(numbered(3, 30), false) // more: one large slab, and a second
 	if got := m.Used(); got > 2*(recordCells*cell.Len+slabHeader) {
 		t.Errorf("33 cells hold %d bytes", got)
 	}
@@ -176,5 +176,25 @@ func TestSchedulerFirstCells(t *testing.T) {
 	}
 	if turns[waits] < 99 {
 		t.Errorf("who waits had %d of 300 turns", turns[waits])
+	}
+}
+
+// TestSharedQueueHoldsLittle: of a circuit that shares its channel, no more than a middle slab lies unused at both ends of
+// the queue.
+func TestSharedQueueHoldsLittle(t *testing.T) {
+	m := account.New(1 << 30)
+	q := cellQueue{account: m.Address(netip.Addr{}).Open(account.Circuit, nil)}
+	dst := make([]byte, burst*cell.Len)
+	for range 200 {
+		q.push(numbered(0, 10), true)
+		if q.n > 50 {
+			for q.n > 5 {
+				q.pop(dst)
+			}
+		}
+		most := q.n*cell.Len + 2*middleCells*cell.Len + (q.n/middleCells+2)*slabHeader
+		if got := int(m.Used()); got > most {
+			t.Fatalf("%d cells hold %d bytes, and not %d", q.n, got, most)
+		}
 	}
 }

@@ -63,6 +63,7 @@ func (ch *Channel) read() error {
 		return fault.New(fault.Protocol, "channel: %d bytes came directly after the handshake", n)
 	}
 	for {
+		ch.holdBack()
 		err := ch.readBusy()
 		if err == errQuiet {
 			err = ch.wire.await()
@@ -105,6 +106,9 @@ func (ch *Channel) readBusy() error {
 			return err
 		}
 		n = copy(buf, buf[used:n])
+		if ch.pending == 0 {
+			ch.holdBack()
+		}
 		if ch.wire == nil {
 			ch.ack()
 		} else {

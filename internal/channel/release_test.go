@@ -23,7 +23,7 @@ func TestSlabOfAFailedWrite(t *testing.T) {
 	ch := &Channel{circs: map[uint32]*CircuitEnd{}, cfg: &Config{Now: time.Now}, conn: noDeadline{}}
 	c := &CircuitEnd{ch: ch, heapAt: -1}
 	c.q.account = m.Address(netip.Addr{}).Open(account.Circuit, nil)
-	c.q.push(make([]byte, recordCells*cell.Len))
+	c.q.push(make([]byte, recordCells*cell.Len), false)
 	ch.sched.add(c)
 	if _, err := ch.writeRecord(true); !errors.Is(err, net.ErrClosed) {
 		t.Fatal(err)

@@ -72,7 +72,9 @@ const maxBarren = 8 << 10
 const maxRest = 2 * 64 << 10
 
 // wireBuffer has space for several records. An idle channel has none.
-type wireBuffer struct{ b [64 << 10]byte }
+type wireBuffer struct{ b [wireSpace]byte }
+
+const wireSpace = 64 << 10
 
 var wireBuffers = sync.Pool{New: func() any { return new(wireBuffer) }}
 

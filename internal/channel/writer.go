@@ -229,7 +229,7 @@ func (ch *Channel) urgentCostLocked() int {
 // countTakenLocked accounts for n cells taken from c.
 func (ch *Channel) countTakenLocked(c *CircuitEnd, n int, weight float64, writable []*CircuitEnd) []*CircuitEnd {
 	ch.sched.took(c, float64(n)*weight, c.q.n > 0)
-	c.queued.Store(int32(c.q.n))
+	c.leftLocked(n)
 	if c.blocked && c.q.n <= queueBound/2 {
 		c.blocked = false
 		writable = append(writable, c)

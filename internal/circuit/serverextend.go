@@ -159,6 +159,7 @@ func (x *extension) over(ch *channel.Channel) (reason cell.DestroyReason, err er
 	if err != nil {
 		return cell.DestroyResourceLimit, err
 	}
+	p.From(x.c.Channel())
 	if !x.install(p) {
 		p.Destroy(cell.DestroyNone)
 		return 0, nil

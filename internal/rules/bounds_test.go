@@ -21,6 +21,7 @@ var boundTests = map[string]string{
 	"authority/strangers.go": "TestUploadBounds TestUploaders TestVoteLeavesStrangersOut",
 	"authority/reachplan.go": "TestBlackHoles TestRelayThatWentDark",
 
+	"channel/backlog.go":    "TestBacklog TestBacklogThatStands",
 	"channel/link_meter.go": "TestHandshakeBytes TestSilentHandshakesComputeNothing",
 	"channel/wire.go":       "TestWireKeepsLittle TestWireAnswersLittle",
 
