@@ -248,7 +248,7 @@ func (c *Config) read() (r choices, err error) {
 	}
 	r.Path, err = c.paths(r.upstream)
 	known := r.Path.Countries
-	r.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
+	r.Countries = &client.Countries{Files: c.countryFiles(), Read: func() (*geoip.Table, error) {
 		if known != nil {
 			return known, nil
 		}

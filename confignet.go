@@ -1,7 +1,9 @@
 package chive
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -147,6 +149,17 @@ func (c *Config) countries(why string) (*geoip.Table, error) {
 		return nil, options.Wrong("GeoIPFile", "%w", err)
 	}
 	return t, nil
+}
+
+// countryFiles says which files countries would read, and whether they are others than before: by their names, sizes and times.
+func (c *Config) countryFiles() string {
+	var out strings.Builder
+	for _, name := range []string{cmp.Or(c.GeoIPFile, geoip.UsualFile), cmp.Or(c.GeoIPv6File, geoip.UsualFile6)} {
+		if st, err := os.Stat(name); err == nil {
+			fmt.Fprintf(&out, "%q %d %d\n", name, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return out.String()
 }
 
 // openGeoIP opens a file, the usual one if none is named.

@@ -57,7 +57,11 @@ func (c *Client) SetOnionKeys(k hsclient.Keys) {
 // relays are wanted, existing circuits take no new streams. CheckBridges must have accepted the bridges
 // and transports.
 func (c *Client) Reload(l Live) {
-	old := c.live.Swap(&l)
+	old := c.live.Load()
+	if old.Countries.same(l.Countries) {
+		l.Countries = old.Countries
+	}
+	c.live.Store(&l)
 	c.mapping.configure(l.Map)
 	c.onion.ChangedKeys(old.OnionKeys, l.OnionKeys)
 	c.filter.set(c.guards, &c.live, c.dirs.Directory())
@@ -65,7 +69,7 @@ func (c *Client) Reload(l Live) {
 	if p := c.pool.Load(); p != nil {
 		p.Set(l.Live)
 	}
-	if !reflect.DeepEqual(old.Path, l.Path) || old.Countries.known() {
+	if !reflect.DeepEqual(old.Path, l.Path) || l.Countries != old.Countries && old.Countries.known() {
 		c.newCircuits()
 	}
 	c.setBridges(l.Bridges, l.Transports)

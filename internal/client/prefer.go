@@ -18,6 +18,9 @@ import (
 // first one asks. After an error it tries again.
 type Countries struct {
 	Read func() (*geoip.Table, error)
+	// Files says which files the table is of, with their sizes and times: other settings of the same files keep the table.
+	// Empty: nobody knows.
+	Files string
 
 	mu    sync.Mutex
 	table *geoip.Table // guarded by mu: nil until it was needed
@@ -31,6 +34,11 @@ func (c *Countries) known() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.table != nil
+}
+
+// same reports whether two have one table.
+func (c *Countries) same(other *Countries) bool {
+	return c != nil && other != nil && c.Files != "" && c.Files == other.Files
 }
 
 // read returns the table, which is read when it is needed first; nil: there is none.

@@ -205,3 +205,50 @@ func TestCountryIsKnownFirst(t *testing.T) {
 		t.Error("no country is anywhere:", err)
 	}
 }
+
+// TestReloadKeepsCountries: other settings with the same table keep it and the circuits, after it was needed too. Other files are
+// another table, and then other circuits are wanted.
+func TestReloadKeepsCountries(t *testing.T) {
+	c, l := withLiars(t, Config{Network: netdir.Public()})
+	m := cell.Connected{Addr: four, TTL: 60}
+	l.say(cell.RelayConnected, m.Append(nil))
+	reads := 0
+	reload := func(files string) {
+		live := *c.live.Load()
+		live.Countries = &Countries{Files: files, Read: func() (*geoip.Table, error) { reads++; return &geoip.Table{}, nil }}
+		c.Reload(live)
+	}
+	circuit := func() uint64 {
+		t.Helper()
+		conn, err := c.Dial(t.Context(), Request{Host: "example.com", Port: 443})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.circ
+	}
+	reload("a")
+	first := circuit()
+	if c.CountryTable() == nil || reads != 1 {
+		t.Fatal("the table was not read")
+	}
+	reload("a")
+	if now := circuit(); now != first {
+		t.Errorf("circuit %d became %d, and all is as it was", first, now)
+	}
+	if c.CountryTable(); reads != 1 {
+		t.Error("the table was read again")
+	}
+	reload("b")
+	if now := circuit(); now == first {
+		t.Error("the circuit stayed after another table")
+	}
+	if c.CountryTable(); reads != 2 {
+		t.Error("the other table was not read")
+	}
+	reload("")
+	reload("")
+	if c.CountryTable(); reads != 3 {
+		t.Error("a table of unknown files stayed")
+	}
+}

@@ -56,7 +56,7 @@ func (t *tor) openNode(p *plan) error {
 	t.resumeOnionsLocked(node)
 	for _, line := range node.Ports() {
 		kind, addr, _ := strings.Cut(line, " ")
-		t.notice("Opened %s listener connection (ready) on %s", listenerNames[kind], addr)
+		t.tellListener(listenerNames[kind], addr)
 	}
 	boots, cancel := node.Client().Subscribe(chive.BootstrapEvents)
 	stop := node.Inner().Watch(t.watcher(node.Inner()))

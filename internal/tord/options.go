@@ -50,7 +50,7 @@ var own = []string{
 var harmless = []string{
 	"AvoidDiskWrites", "ClientOnly", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup", "DormantClientTimeout",
 	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "DownloadExtraInfo", "FetchDirInfoEarly",
-	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogTimeGranularity",
+	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogMessageDomains", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
 	"Address", "AssumeReachable", "ContactInfo", "ExitPolicy", "ExitRelay", "ExtORPort", "IPv6Exit", "MaxAdvertisedBandwidth", "MyFamily", "Nickname",
 	"PublishServerDescriptor", "ReducedExitPolicy", "RelayBandwidthBurst", "RelayBandwidthRate",

@@ -173,6 +173,10 @@ func TestProgram(t *testing.T) {
 	r.out.wait(t, `\[notice\] Bootstrapped 5% \(conn\): Connecting to a relay\n`)
 	socks := r.out.wait(t, `Opened Socks listener connection \(ready\) on (\S+)`)
 	r.out.wait(t, `Opened Control listener connection \(ready\) on /`)
+	for _, first := range []string{`on 127\.0\.0\.1:` + port, `on /\S+/s`} { // txtorcon connects when it reads these
+		r.out.wait(t, `\[notice\] Opening Control listener `+first+`\n`)
+	}
+	r.out.wait(t, `\[notice\] Opening Socks listener on \S+\n`)
 	secret, err := os.ReadFile(r.dir + "/data/control_auth_cookie")
 	if err != nil || len(secret) != control.CookieSize {
 		t.Fatal(len(secret), err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,17 +237,22 @@ func (t *tor) addrs() []net.Addr {
 	return t.ports
 }
 
-// tellPort writes the lines that programs wait for.
+// tellPort writes the lines of a port for controllers.
 func (t *tor) tellPort(a net.Addr) {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		t.notice("Control listener listening on port %d.", tcp.Port)
-		t.notice("Opened Control listener connection (ready) on %s", a)
-		if now, _ := t.plan(); now.secrets.None() && !now.cookie {
-			t.log.Warn("the control port has no authentication: every program of this user can control this one; use CookieAuthentication or HashedControlPassword")
-		}
-		return
+	t.tellListener("Control", a.String())
+	if now, _ := t.plan(); a.Network() == "tcp" && now.secrets.None() && !now.cookie {
+		t.log.Warn("the control port has no authentication: every program of this user can control this one; use CookieAuthentication or HashedControlPassword")
 	}
-	t.notice("Opened Control listener connection (ready) on %s", a)
+}
+
+// tellListener writes the lines of a port, for which programs wait. Each program takes another one of them, and connects at
+// the first that it sees, so all come when the port is open.
+func (t *tor) tellListener(name, addr string) {
+	t.notice("Opening %s listener on %s", name, addr)
+	if a, err := netip.ParseAddrPort(addr); err == nil {
+		t.notice("%s listener listening on port %d.", name, a.Port())
+	}
+	t.notice("Opened %s listener connection (ready) on %s", name, addr)
 }
 
 // admit lets in whom a TCP port lets in: where there is no secret, only programs of this user.
