@@ -4,6 +4,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -52,4 +53,19 @@ func (c *Counter) At(seconds int) (uint64, error) {
 		left -= len(part) / 2
 	}
 	return sum, nil
+}
+
+// Within returns the counter of a descriptor that is made at an age of the protocol run for its shared random value. It is At of
+// that second or between that and the next: a service that ends and begins again in one second needs a greater one, and it has no memory.
+func (c *Counter) Within(age time.Duration) (uint64, error) {
+	second := int(age/time.Second) + 1
+	from, err := c.At(second)
+	if err != nil {
+		return 0, err
+	}
+	to, err := c.At(min(second+1, maxAge))
+	if err != nil {
+		return 0, err
+	}
+	return from + (to-from)*uint64(max(0, age%time.Second))/uint64(time.Second), nil
 }

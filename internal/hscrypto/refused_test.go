@@ -37,6 +37,53 @@ func TestCounterBounds(t *testing.T) {
 	}
 }
 
+// TestCounterWithin: counters grow within a second too, and are those of C tor at its beginning.
+func TestCounterWithin(t *testing.T) {
+	c, err := newCounter([32]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := func(age time.Duration) uint64 {
+		t.Helper()
+		n, err := c.Within(age)
+		if err != nil {
+			t.Fatal(age, err)
+		}
+		return n
+	}
+	for _, second := range []int{1, 2, 3600, maxAge - 1} {
+		age := time.Duration(second-1) * time.Second
+		at, err := c.At(second)
+		if err != nil || within(age) != at {
+			t.Errorf("second %d: %d, not %d: %v", second, within(age), at, err)
+		}
+		next, err := c.At(second + 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := 10 * time.Millisecond; d < time.Second; d += 10 * time.Millisecond {
+			n := within(age + d)
+			if n <= at || n >= next {
+				t.Fatalf("%v: %d is not between %d and %d", age+d, n, at, next)
+			}
+			at = n
+		}
+	}
+	first, err := c.At(1)
+	if n := within(-time.Second / 2); err != nil || n != first {
+		t.Errorf("half a second before: %d, %v", n, err)
+	}
+	last, err := c.At(maxAge)
+	if n := within(maxAge*time.Second - 1); err != nil || n != last {
+		t.Errorf("at the end: %d, not %d: %v", n, last, err)
+	}
+	for _, age := range []time.Duration{-time.Second, maxAge * time.Second} {
+		if n, err := c.Within(age); err == nil || n != 0 {
+			t.Errorf("%v: %d", age, n)
+		}
+	}
+}
+
 // TestPeriodsBegin: what is before the first period counts as in it.
 func TestPeriodsBegin(t *testing.T) {
 	for _, c := range []struct {

@@ -291,7 +291,7 @@ func (s *Service) isPublished() bool {
 
 // makeLocked makes a descriptor whose revision is greater than that of any before it.
 func (s *Service) makeLocked(x *descriptor, points []netdoc.HSIntroPoint, content [32]byte, now time.Time) error {
-	ope, err := x.counter.At(int(now.Sub(x.period.run)/time.Second) + 1)
+	ope, err := x.counter.Within(now.Sub(x.period.run))
 	if err != nil {
 		return err
 	}

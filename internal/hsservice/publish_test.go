@@ -161,7 +161,10 @@ func TestRevision(t *testing.T) {
 	if ope, err := x.counter.At(3600 + 1); err != nil || first != ope {
 		t.Errorf("%d, not %d: %v", first, ope, err)
 	}
-	next() // in the same second
+	next()         // at the same time
+	x.revision = 0 // another program with the same key, in the same second
+	now = now.Add(200 * time.Millisecond)
+	next()
 	now = now.Add(time.Hour)
 	next()
 	now = now.Add(-30 * time.Minute) // somebody set the clock
