@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/socks"
 	"github.com/chivenet/chive/internal/torrc"
 )
@@ -164,6 +165,7 @@ func (p *plan) lines() []torrc.Line {
 		out = append(out, torrc.Line{File: "torrc", Number: len(out) + 1, Key: key, Value: value})
 	}
 	put("DataDirectory", p.dataDir)
+	needed := p.neededTransports()
 	useBridges := p.conf.on("UseBridges")
 	for _, o := range allOptions() {
 		// C tor uses bridges only if it is told to, and Chive's file does if it has some.
@@ -171,6 +173,9 @@ func (p *plan) lines() []torrc.Line {
 			continue
 		}
 		for _, v := range p.conf[o.name] {
+			if o.name == "ClientTransportPlugin" && !needed(v) {
+				continue
+			}
 			if o.name == "MaxCircuitDirtiness" {
 				v = p.bounded(o.name, v, minDirtiness, maxDirtiness)
 			}
@@ -191,6 +196,23 @@ func (p *plan) lines() []torrc.Line {
 		put("CircuitBuildTimeout", "60 seconds") // C tor's timeout if it does not learn one
 	}
 	return out
+}
+
+// neededTransports returns what reports whether a line of ClientTransportPlugin provides a transport of a bridge. C tor starts no
+// other, and programs name some that are not there: OnionShare does. A line that cannot be read is needed, so that it is refused.
+func (p *plan) neededTransports() func(line string) bool {
+	used := map[string]bool{}
+	if p.conf.on("UseBridges") {
+		for _, v := range p.conf["Bridge"] {
+			if b, err := pt.ParseBridgeLine(v); err == nil {
+				used[b.Transport] = true
+			}
+		}
+	}
+	return func(line string) bool {
+		l, err := pt.ParseTransportLine(line)
+		return err != nil || slices.ContainsFunc(l.Transports, func(name string) bool { return used[name] })
+	}
 }
 
 // Bounds of MaxCircuitDirtiness, in seconds. C tor has the same, and does not refuse what is outside.
