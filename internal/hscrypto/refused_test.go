@@ -61,7 +61,7 @@ func TestCounterWithin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for d := 10 * time.Millisecond; d < time.Second; d += 10 * time.Millisecond {
+		for d := 100 * time.Millisecond; d < time.Second; d += 100 * time.Millisecond {
 			n := within(age + d)
 			if n <= at || n >= next {
 				t.Fatalf("%v: %d is not between %d and %d", age+d, n, at, next)
