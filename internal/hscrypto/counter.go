@@ -64,8 +64,5 @@ func (c *Counter) Within(age time.Duration) (uint64, error) {
 		return 0, err
 	}
 	to, err := c.At(min(second+1, maxAge))
-	if err != nil {
-		return 0, err
-	}
-	return from + (to-from)*uint64(max(0, age%time.Second))/uint64(time.Second), nil
+	return from + (to-from)*uint64(max(0, age%time.Second))/uint64(time.Second), err
 }
