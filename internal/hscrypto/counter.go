@@ -40,6 +40,11 @@ func (c *Counter) At(seconds int) (uint64, error) {
 	if seconds < 1 || seconds > maxAge {
 		return 0, fault.New(fault.Local, "revision counter: %d seconds are not from 1 to %d: is the clock right?", seconds, maxAge)
 	}
+	return c.sum(seconds), nil
+}
+
+// sum is At for a number that is in the bounds.
+func (c *Counter) sum(seconds int) uint64 {
 	stream := cipher.NewCTR(c.block, make([]byte, aes.BlockSize))
 	var sum uint64
 	var buf [4096]byte
@@ -52,7 +57,7 @@ func (c *Counter) At(seconds int) (uint64, error) {
 		}
 		left -= len(part) / 2
 	}
-	return sum, nil
+	return sum
 }
 
 // Within returns the counter of a descriptor that is made at an age of the protocol run for its shared random value. It is At of
@@ -63,6 +68,6 @@ func (c *Counter) Within(age time.Duration) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	to, err := c.At(min(second+1, maxAge))
-	return from + (to-from)*uint64(max(0, age%time.Second))/uint64(time.Second), err
+	to := c.sum(min(second+1, maxAge))
+	return from + (to-from)*uint64(max(0, age%time.Second))/uint64(time.Second), nil
 }
