@@ -24,10 +24,8 @@ const stemSource = "../bin/stem/source"
 
 // suiteDifferences are the tests of stem's that C tor passes and Chive does not, with the reasons.
 var suiteDifferences = map[string]string{
-	"control.controller.TestController/test_transition_to_relay":            "it sets ORPort, and the program is a client only",
-	"process.TestProcess/test_help_argument":                                "the text of --help is C tor's own, with its copyright",
-	"process.TestProcess/test_list_fingerprint_argument":                    "after the answer for clients, which is C tor's, it asks for a relay's",
-	"process.TestProcess/test_unanonymous_hidden_service_config_must_match": "services are anonymous: both options are refused, whether or not they match",
+	"control.controller.TestController/test_transition_to_relay": "it sets ORPort, and the program is a client only",
+	"process.TestProcess/test_list_fingerprint_argument":         "after the answer for clients, which is C tor's, it asks for a relay's",
 }
 
 // unsteady are tests whose result depends on the machine, with either program.

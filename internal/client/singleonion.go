@@ -17,7 +17,10 @@ import (
 // anonymity says what a client is used for: as something that nobody may find, or for
 // single onion services, whose host can be found. One client is never both, because the
 // direct connections of the latter would tell others whose guard the former uses.
-type anonymity struct{ is atomic.Int32 }
+type anonymity struct {
+	is    atomic.Int32
+	stays atomic.Bool // no claim is taken back
+}
 
 const (
 	anonymous = 1 + iota
@@ -36,7 +39,17 @@ func (a *anonymity) claim(want int32) error {
 }
 
 // release takes a claim back of which nothing came.
-func (a *anonymity) release(was int32) { a.is.CompareAndSwap(was, 0) }
+func (a *anonymity) release(was int32) {
+	if !a.stays.Load() {
+		a.is.CompareAndSwap(was, 0)
+	}
+}
+
+// NeverAnonymous keeps a client that is new for services whose host can be found: it opens no streams.
+func (c *Client) NeverAnonymous() {
+	c.used.stays.Store(true)
+	c.used.is.CompareAndSwap(0, findable)
+}
 
 // directTimeout bounds the attempt to reach a relay in one hop, before three are tried.
 const directTimeout = 10 * time.Second

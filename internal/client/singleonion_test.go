@@ -241,3 +241,24 @@ func TestFailedSingle(t *testing.T) {
 		}
 	}
 }
+
+// TestNeverAnonymous: a client that is told so opens no stream, also after a service whose host can be found did not begin.
+func TestNeverAnonymous(t *testing.T) {
+	c := isolated(t, netdir.Public(), refuse)
+	c.NeverAnonymous()
+	dial := func() {
+		t.Helper()
+		if _, err := c.Dial(t.Context(), Request{Host: "example.com", Port: 80}); !fault.Is(err, fault.Config) {
+			t.Errorf("a stream: %v", err)
+		}
+	}
+	dial()
+	key, err := hsservice.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Listen(hsservice.Config{Key: key, Single: true, Live: hsservice.Live{IntroductionPoints: 99}}); err == nil {
+		t.Error("a service with 99 introduction points")
+	}
+	dial()
+}

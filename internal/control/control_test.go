@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chivenet/chive/internal/ctlwire"
@@ -23,6 +24,7 @@ type fake struct {
 	during   func() // within Set
 	asked    func() // within Info and Get
 	disowned chan struct{}
+	findable atomic.Bool // its services are not anonymous
 
 	addresses []string    // guarded by mu: that services get, in turn; nil: they are refused
 	keys      []OnionKey  // guarded by mu

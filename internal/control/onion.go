@@ -18,6 +18,8 @@ type Onions interface {
 	// AddOnion begins a service, and returns its address and its secret key in base64. It waits for nothing on the
 	// network.
 	AddOnion(Onion) (address, key string, err error)
+	// Findable reports whether the services are not anonymous: then ADD_ONION must say so, too.
+	Findable() bool
 	// DelOnion ends a service of AddOnion, and waits until nothing of it is left.
 	DelOnion(address string) error
 	OnionClients
@@ -101,7 +103,7 @@ func (one *session) addOnion(c ctlwire.Command) error {
 			return one.fail(err)
 		}
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(one.srv.cfg.Engine.Findable()); err != nil {
 		return one.fail(err)
 	}
 	if err := o.readKey(key); err != nil {
@@ -188,7 +190,7 @@ func (o *order) takeFlags(value string) error {
 }
 
 // check looks at what the keywords ask for together.
-func (o *order) check() error {
+func (o *order) check(findable bool) error {
 	switch {
 	case len(o.Ports) == 0:
 		return invalid("Missing 'Port' argument")
@@ -196,8 +198,10 @@ func (o *order) check() error {
 		return invalid("No auth type specified")
 	case o.authorized && len(o.Clients) == 0:
 		return invalid("No auth clients specified")
-	case o.findable:
+	case o.findable && !findable:
 		return invalid("Tor is in anonymous hidden service mode")
+	case findable && !o.findable:
+		return invalid("Tor is in non-anonymous hidden service mode")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func addressOf(t *testing.T, n int) string {
 func (f *fake) give(addresses ...string) chan string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.addresses, f.deleted = addresses, make(chan string, len(addresses))
+	f.addresses, f.deleted = addresses, make(chan string, len(addresses)+8)
 	return f.deleted
 }
 
@@ -53,6 +53,8 @@ func (f *fake) AddOnion(o Onion) (address, key string, err error) {
 	f.addresses = append(f.addresses[1:], address)
 	return address, "secret", nil
 }
+
+func (f *fake) Findable() bool { return f.findable.Load() }
 
 func (f *fake) DelOnion(address string) error {
 	f.note("del " + address)
@@ -162,9 +164,15 @@ func TestAddOnionAnswers(t *testing.T) {
 	c.do("ADD_ONION new:ed25519-v3 Flags=DiscardPK,V3Auth,MaxStreamsCloseCircuit MaxStreams=3 Port=80,unix:/s Port=80,9000 PoWDefensesEnabled=1 PoWQueueRate=5 PoWQueueBurst=6 ClientAuthV3="+client,
 		"250-ServiceID="+address+"\r\n250-ClientAuthV3="+client+"\r\n250 OK\r\n")
 	c.do("DEL_ONION "+address, "250 OK\r\n")
+	r.engine.findable.Store(true)
+	c.do("ADD_ONION NEW:BEST Port=80", "512 Tor is in non-anonymous hidden service mode\r\n")
+	c.do("ADD_ONION NEW:BEST Port=80 Flags=NonAnonymous", "250-ServiceID="+address+"\r\n250-PrivateKey=ED25519-V3:secret\r\n250 OK\r\n")
+	c.do("DEL_ONION "+address, "250 OK\r\n")
+	r.engine.findable.Store(false)
 	c.do("ADD_ONION ED25519-V3:"+key+" Port=81,[::1]:82", "250-ServiceID="+address+"\r\n250 OK\r\n")
 	want := []string{"add 0 [80=127.0.0.1:80] 0 false false 0 0 []", "del " + address,
-		"add 0 [80=unix:/s 80=127.0.0.1:9000] 3 true true 5 6 [" + client + "]", "del " + address, "add 64 [81=[::1]:82] 0 false false 0 0 []"}
+		"add 0 [80=unix:/s 80=127.0.0.1:9000] 3 true true 5 6 [" + client + "]", "del " + address,
+		"add 0 [80=127.0.0.1:80] 0 false false 0 0 []", "del " + address, "add 64 [81=[::1]:82] 0 false false 0 0 []"}
 	if told := r.engine.told(); !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}

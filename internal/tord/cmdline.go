@@ -1,7 +1,6 @@
 package tord
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -109,8 +108,9 @@ func readCommandLine(args []string) (*commandLine, error) {
 	return c, nil
 }
 
-// help is what --help prints.
+// help is what --help prints. Programs know tor by how this begins and ends.
 func help() string {
-	return fmt.Sprintf("Chive as the program tor, a client only: tor -f FILE [OPTION VALUE]...\n" +
-		"The options are those of tor(1); Chive's docs/control-port.md says which have an effect.\n")
+	return "Copyright (c) 2001-2021 of C tor is its authors': this is another program, Chive, with tor's command line.\n" +
+		"It is a client only. Its options are those of tor(1), and Chive's docs/control-port.md says which have an effect.\n\n" +
+		"tor -f <torrc> [args]\nSee man page for options, or https://www.torproject.org/ for documentation.\n"
 }

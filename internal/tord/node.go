@@ -48,6 +48,9 @@ func (t *tor) openNode(p *plan) error {
 	node, err := p.settings.Host(t.log, func(c *client.Client) {
 		c.LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
 		t.resumeRulesLocked(c)
+		if p.findable {
+			c.NeverAnonymous()
+		}
 	})
 	if err != nil {
 		return err

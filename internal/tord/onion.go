@@ -36,6 +36,9 @@ func (t *tor) AddOnion(o control.Onion) (address, key string, err error) {
 	if t.added[address] != nil || node != nil && node.Onions().Serves(identity(address)) {
 		return "", "", ctlwire.Errorf(550, "Onion address collision")
 	}
+	if t.Findable() {
+		cfg.SingleOnion = chive.HostCanBeFound
+	}
 	a := &added{cfg: cfg}
 	if err := t.listenLocked(node, a); err != nil {
 		t.log.Warn("ADD_ONION: the service did not begin", "err", err)
@@ -47,6 +50,12 @@ func (t *tor) AddOnion(o control.Onion) (address, key string, err error) {
 	t.added[address] = a
 	_, secret, _ := strings.Cut(cfg.Key.Text(), ":")
 	return address, secret, nil
+}
+
+// Findable implements control.Engine.
+func (t *tor) Findable() bool {
+	now, _ := t.plan()
+	return now.findable
 }
 
 // onionConfig makes the configuration of a service of what ADD_ONION asks for.

@@ -251,3 +251,50 @@ func TestMaxOnionKeys(t *testing.T) {
 	}
 	r.stop()
 }
+
+// TestSingleOnions: the options that give up the anonymity of services go together and without a client's ports, and
+// ADD_ONION must say the same.
+func TestSingleOnions(t *testing.T) {
+	const hop, open, off = "HiddenServiceSingleHopMode 1\n", "HiddenServiceNonAnonymousMode 1\n", "SocksPort 0\n"
+	for lines, want := range map[string]string{
+		hop:                                 "It must be used with HiddenServiceNonAnonymousMode set to 1.",
+		open:                                "It must be used with HiddenServiceSingleHopMode set to 1.",
+		hop + open:                          "is incompatible with using Tor as an anonymous client.",
+		hop + open + "SocksPort auto\n":     "is incompatible with using Tor as an anonymous client.",
+		hop + open + off + "DNSPort 5353\n": "is incompatible with using Tor as an anonymous client.",
+		hop + open + off:                    "",
+		hop + open + off + "HiddenServiceDir /nowhere/s\nHiddenServicePort 80\n": "",
+	} {
+		conf := conf{}
+		for l := range strings.Lines(lines) {
+			key, value, _ := strings.Cut(strings.TrimSpace(l), " ")
+			if err := conf.put(find(key), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := planOf(conf)
+		if want == "" && (err != nil || !p.findable) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", lines, err)
+		}
+	}
+	r := start(t, deadNetwork+hop+open+off+"ControlSocket DIR/s\nHiddenServiceDir DIR/service\nHiddenServicePort 80\n")
+	r.out.wait(t, `Opened Control listener connection \(ready\) on /`)
+	c := dial(t, "unix", r.dir+"/s")
+	c.want("AUTHENTICATE", "250 OK")
+	c.want("ADD_ONION NEW:BEST Port=80", "512 Tor is in non-anonymous hidden service mode")
+	address := id(t, c.ask("ADD_ONION NEW:BEST Port=80 Flags=NonAnonymous"))
+	own, err := os.ReadFile(filepath.Join(r.dir, "service", "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []string{address, strings.TrimSuffix(strings.TrimSpace(string(own)), ".onion")} {
+		if runs := c.ask("GETINFO chive/onions"); !strings.Contains(runs, a) {
+			t.Errorf("%s does not run: %s", a, runs)
+		}
+	}
+	c.want("SETCONF HiddenServiceSingleHopMode=0 HiddenServiceNonAnonymousMode=0", "553 Transition not allowed: While Tor is running, changing HiddenServiceNonAnonymousMode is not allowed")
+	c.want("DEL_ONION "+address, "250 OK")
+
+	_, c = onionProgram(t, "")
+	c.want("ADD_ONION NEW:BEST Port=80 Flags=NonAnonymous", "512 Tor is in anonymous hidden service mode")
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/control"
 	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/torrc"
 )
@@ -14,6 +15,43 @@ import (
 // onionGroup is the name under which a configuration has the options of onion services, as in C tor: their order
 // says to which HiddenServiceDir each belongs. A value is the option's name and its value.
 const onionGroup = "HiddenServiceOptions"
+
+// The options that give up the anonymity of all services. They go together, and without the ports of a client.
+const (
+	nonAnonymous = "HiddenServiceNonAnonymousMode"
+	singleHop    = "HiddenServiceSingleHopMode"
+)
+
+// readSingle checks them. Programs look for C tor's texts.
+func (p *plan) readSingle() error {
+	hop, open := p.conf.on(singleHop), p.conf.on(nonAnonymous)
+	switch {
+	case hop && !open:
+		return fault.New(fault.Config, "%s does not provide any server anonymity. It must be used with %s set to 1.", singleHop, nonAnonymous)
+	case open && !hop:
+		return fault.New(fault.Config, "%s does not provide any server anonymity. It must be used with %s set to 1.", nonAnonymous, singleHop)
+	case open && p.hasDoor():
+		return fault.New(fault.Config, "%s is incompatible with using Tor as an anonymous client. Please set Socks/Trans/NATD/DNSPort to 0, or revert %s to 0.", nonAnonymous, nonAnonymous)
+	}
+	p.findable = open
+	return nil
+}
+
+// hasDoor reports whether there is a port that leads to the network: without a line, there is a SocksPort.
+func (p *plan) hasDoor() bool {
+	for _, name := range clientPorts {
+		lines := p.conf[name]
+		if name == "SocksPort" && len(lines) == 0 {
+			lines = []string{p.conf.one(name)}
+		}
+		for _, l := range lines {
+			if addr, _, err := torrc.Port(l); err != nil || addr != "0" {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // onionOptions is the group itself. It has no lines of its own in a file.
 var onionOptions = &option{name: onionGroup, kind: "Virtual", does: translated}

@@ -42,7 +42,7 @@ var own = []string{
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
-	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
+	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive

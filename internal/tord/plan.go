@@ -36,6 +36,7 @@ type plan struct {
 	cookieAt string
 
 	onionDirs []string // of services of the torrc
+	findable  bool     // the services are not anonymous
 
 	notes []string // what is not quite as in C tor
 }
@@ -54,7 +55,7 @@ func planOf(c conf) (*plan, error) {
 	if c.on("RunAsDaemon") {
 		return nil, fault.New(fault.Config, "RunAsDaemon 1 is not obeyed, so it is refused: run the program under systemd, or another supervisor")
 	}
-	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSettings, p.readSecrets} {
+	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSingle, p.readSettings, p.readSecrets} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -182,8 +183,13 @@ func (p *plan) lines() []torrc.Line {
 			put(o.name, v)
 		}
 	}
-	for _, l := range p.conf.onionLines() {
+	services := p.conf.onionLines()
+	for _, l := range services {
 		put(l.Key, l.Value)
+	}
+	if p.findable && len(services) > 0 {
+		put(singleHop, "1")
+		put(nonAnonymous, "1")
 	}
 	for _, name := range clientPorts {
 		if to, transient := strings.CutPrefix(name, "__"); transient {
