@@ -133,7 +133,7 @@ var (
 	module = regexp.MustCompile(`^\s+test\.integ\.(\S+)\s*$`)
 	// A test's line is its name, or the first line of its description, a reason or its time, and its result.
 	result = regexp.MustCompile(`^(.*?)\s*\[(SUCCESS|SKIPPED|FAILURE|ERROR)\]`)
-	detail = regexp.MustCompile(`(\s+[\d.]+\s?m?s| \([^)]*\)| '.*')$`)
+	detail = regexp.MustCompile(`(\s*\d[\d.]* ?m?s| \([^)]*\)| '.*')$`)
 )
 
 // suiteResults reads what the suite has printed.
@@ -149,6 +149,15 @@ func suiteResults(out string) map[string]string {
 		}
 	}
 	return found
+}
+
+// TestSuiteResults: a long name stands right before its time.
+func TestSuiteResults(t *testing.T) {
+	got := suiteResults("   test.integ.a.B\ntest_invalid105 ms   [SUCCESS]\ntest_v3   12 ms   [FAILURE]\ntest_c (no ports)  [SKIPPED]\n")
+	want := map[string]string{"a.B/test_invalid": "SUCCESS", "a.B/test_v3": "FAILURE", "a.B/test_c": "SKIPPED"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
 }
 
 // worse returns a, if it is there and not a success: two tests may have one description.
