@@ -142,13 +142,12 @@ func TestSources(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"Blah 1":                          "Unknown option 'Blah'.  Failing. (torrc:1)",
-		"UseBridges 2":                    "Could not parse UseBridges: Provided value is malformed or out of bounds: Unrecognized value 2. (torrc:1)",
-		"NumEntryGuards x":                "Unable to parse x as a number",
-		"MaxCircuitDirtiness abc":         "Unable to parse abc as a number",
-		"ORPort 9001":                     "this program is a client only",
-		"HiddenServiceNonAnonymousMode 1": "the services of this program are anonymous",
-		"HiddenServiceOptions /x":         "has no value of its own",
+		"Blah 1":                  "Unknown option 'Blah'.  Failing. (torrc:1)",
+		"UseBridges 2":            "Could not parse UseBridges: Provided value is malformed or out of bounds: Unrecognized value 2. (torrc:1)",
+		"NumEntryGuards x":        "Unable to parse x as a number",
+		"MaxCircuitDirtiness abc": "Unable to parse abc as a number",
+		"ORPort 9001":             "this program is a client only",
+		"HiddenServiceOptions /x": "has no value of its own",
 	} {
 		if err := (conf{}).add(linesOf(t, "torrc", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
