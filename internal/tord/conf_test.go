@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 	if n < 100 {
 		t.Errorf("only %d options are refused", n)
 	}
-	for _, name := range []string{"Sandbox", "MetricsPort", "ORPort", "HiddenServiceSingleHopMode", "HiddenServiceVersion", "TransProxyType", "NATDPort", "User", "BandwidthRate", "SocksPolicy", "__DisablePredictedCircuits"} {
+	for _, name := range []string{"Sandbox", "MetricsPort", "ORPort", "HiddenServiceVersion", "TransProxyType", "NATDPort", "User", "BandwidthRate", "SocksPolicy", "__DisablePredictedCircuits"} {
 		if err := (conf{}).put(find(name), find(name).another()); name != "TransProxyType" && err == nil {
 			t.Errorf("%s is taken", name)
 		}
