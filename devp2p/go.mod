@@ -6,6 +6,7 @@ require (
 	github.com/chivenet/chive v0.0.0-00010101000000-000000000000
 	github.com/chivenet/chive/chivelab v0.0.0-00010101000000-000000000000
 	github.com/ethereum/go-ethereum v1.17.10
+	github.com/gofrs/flock v0.13.1
 	github.com/holiman/uint256 v1.3.2
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/net v0.62.0
@@ -53,7 +54,6 @@ require (
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-ole/go-ole v1.3.0 // indirect
-	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang-jwt/jwt/v4 v4.5.2 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect

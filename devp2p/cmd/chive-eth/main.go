@@ -22,7 +22,7 @@ func rootCommand() *cobra.Command {
 			"its own, or beside a geth that already runs.",
 		Version: program.Version(),
 	}
-	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), nodesCommand(), demoCommand(), benchCommand(), benchNodeCommand(), manualCommand())
+	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), nodesCommand(), keyCommand(), demoCommand(), benchCommand(), benchNodeCommand(), manualCommand())
 	commandline.Prepare(root)
 	return root
 }

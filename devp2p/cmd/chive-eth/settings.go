@@ -16,6 +16,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/identity"
 	"github.com/chivenet/chive/program"
 	"github.com/chivenet/chive/program/commandline"
 )
@@ -174,11 +175,27 @@ func ownDir(path string) (string, io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil { // others may not read it
 		return "", nil, fmt.Errorf("--data-dir: %w", err)
 	}
+	lock, err := lockOwn(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	pending, err := identity.Pending(dir)
+	if err == nil && pending {
+		err = fmt.Errorf("a change of the keys in %s was interrupted, and some are old and some are new: repeat chive-eth key new, which finishes it", dir)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, lock.Close())
+	}
+	return dir, lock, nil
+}
+
+// lockOwn locks a directory of a relay or a sidecar.
+func lockOwn(dir string) (io.Closer, error) {
 	lock, err := program.LockDir(dir)
 	if errors.Is(err, program.ErrInUse) {
-		err = fmt.Errorf("a chive-eth relay or sidecar uses %s already, and this one needs a directory of its own (--data-dir): %w", dir, program.ErrInUse)
+		err = fmt.Errorf("a chive-eth relay or sidecar uses %s already, and nothing else can (--data-dir names another): %w", dir, program.ErrInUse)
 	}
-	return dir, lock, err
+	return lock, err
 }
 
 // dataDir returns the directory of a command.

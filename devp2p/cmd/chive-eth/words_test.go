@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func TestCompletion(t *testing.T) {
 
 // TestManual: groff and mandoc read the manual pages without a word.
 func TestManual(t *testing.T) {
-	if pages := programtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 11 {
+	if pages := programtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 13 {
 		t.Errorf("%d pages", len(pages))
 	}
 }
@@ -48,11 +49,12 @@ func TestMistakes(t *testing.T) {
 		{"relay", programtest.With{Flags: []string{"--policy", "clearnet", "--data-dir", "data"}, Later: []string{"tor-proxy", "tor-control", "tor-password-file"}}},
 		{"sidecar", programtest.With{Flags: []string{"--ipc", "node.ipc", "--network", network, "--data-dir", "data"}}},
 		{"status", programtest.With{}},
+		{"key new", programtest.With{}},
 	} {
 		bad := programtest.Bad(t, t.TempDir())
 		bad["NODE"] = append(bad["FILE"], "enode://x", "enr:x")
 		bad["NETWORK"] = bad["FILE"]
-		seen += programtest.Mistakes(t, fresh, []string{c.name}, c.with, bad)
+		seen += programtest.Mistakes(t, fresh, strings.Fields(c.name), c.with, bad)
 	}
 	if seen < 80 {
 		t.Errorf("only %d mistakes were found", seen)
