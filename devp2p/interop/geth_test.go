@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,6 +79,9 @@ func startGethWith(t *testing.T, blocks bool, args ...string) *geth {
 	return startGethOn(t, filepath.Join(data, "genesis.json"), chain, networkID, args...)
 }
 
+// keepStates is the flag of a geth that keeps the states of all blocks, and so has them for others.
+const keepStates = "--gcmode=archive"
+
 // startGethOn runs geth on the chain of a genesis, with the blocks of a file if one is named.
 func startGethOn(t *testing.T, genesis, chain, network string, args ...string) *geth {
 	t.Helper()
@@ -96,7 +100,11 @@ func startGethOn(t *testing.T, genesis, chain, network string, args ...string) *
 	}
 	run("--state.scheme", "hash", "init", genesis)
 	if chain != "" {
-		run("import", chain)
+		if slices.Contains(args, keepStates) {
+			run(keepStates, "import", chain)
+		} else {
+			run("import", chain)
+		}
 	}
 
 	var leases host.Ports

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,12 +10,14 @@ import (
 	"net"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/eth/protocols/eth"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
 	"github.com/chivenet/chive"
@@ -273,13 +276,16 @@ func meet(t *testing.T, a, b *geth, c *enode.Node, onionsA, onionsB devp2p.Onion
 		other string
 	}{{a, b.info.ID}, {b, a.info.ID}} {
 		g.self.await(t, "the other geth as a peer", func(ctx context.Context) bool {
-			var list []struct{ ID string }
+			var list []struct {
+				ID        string
+				Protocols map[string]json.RawMessage
+			}
 			if err := g.self.client.CallContext(ctx, &list, "admin_peers"); err != nil {
 				return false
 			}
 			for _, p := range list {
 				if p.ID == g.other {
-					return true
+					return speaksNewest(t, p.Protocols)
 				}
 			}
 			return false
@@ -287,6 +293,20 @@ func meet(t *testing.T, a, b *geth, c *enode.Node, onionsA, onionsB devp2p.Onion
 	}
 	t.Logf("the geths met %v after B's sidecar started", time.Since(began).Round(time.Millisecond))
 	send(t, a, b)
+}
+
+// speaksNewest reports whether two geths have shaken hands in eth and snap, and fails if eth is not of the newest
+// version that geth has: sidecars pass on what geths agree on.
+func speaksNewest(t *testing.T, protocols map[string]json.RawMessage) bool {
+	t.Helper()
+	var speaks struct{ Version uint }
+	if json.Unmarshal(protocols["eth"], &speaks) != nil || protocols["snap"] == nil {
+		return false // "handshake", not yet
+	}
+	if speaks.Version != slices.Max(eth.ProtocolVersions) {
+		t.Errorf("the geths speak eth/%d with each other, and both have eth/%d", speaks.Version, slices.Max(eth.ProtocolVersions))
+	}
+	return true
 }
 
 // hasOnion reports whether a record has an onion.

@@ -1,0 +1,37 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/sidecar"
+	"github.com/chivenet/chive/lab"
+)
+
+// TestSnapSync has an empty stock geth take the state of another one by snap, through two sidecars.
+func TestSnapSync(t *testing.T) {
+	nw := startLab(t, lab.Options{})
+	full, empty := startGethWith(t, true, "--syncmode", "full", keepStates), startGethWith(t, false, "--syncmode", "snap")
+	full.follow(t)
+	first := until(t, beside(t, full, devp2p.Embedded(client(t, nw))), "the onion", published)
+	until(t, beside(t, empty, devp2p.Embedded(client(t, nw)), first.Record), "the other geth", func(s sidecar.Status) bool { return s.Forwards > 0 })
+	empty.newest(t)
+	empty.forkchoice(t)
+	empty.await(t, "all blocks and the state", func(ctx context.Context) bool {
+		var newest string
+		return empty.client.CallContext(ctx, &newest, "eth_blockNumber") == nil && newest != "0x0"
+	})
+	empty.follow(t)
+	log, err := os.ReadFile(filepath.Join(empty.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(log, []byte("Snap sync complete")) {
+		t.Error("the blocks came, but not the state by snap")
+	}
+	send(t, full, empty) // whose nonce and balance the empty one knows from the state
+}
