@@ -245,6 +245,17 @@ bin/stem/source/run_tests.py:
 	mkdir -p bin/stem/source && tar -xf bin/stem/stem-1.8.2.tar.gz -C bin/stem/source --strip-components 1
 	touch bin/stem/source/run_tests.py
 
+# judge-programs runs programs of others, unchanged, with bin/chive as their tor on a private network: what they serve is
+# fetched, and what they show is read (interop/programs; docs/control-port.md has the list). It takes five minutes. Those that
+# are not here are skipped, loudly: PROGRAMS_NEED=1 makes that a failure. Debian has nyx, onionshare-cli, torsocks and python3-stem;
+# the libraries of Python come from their registry into bin/programs, where that can be reached.
+.PHONY: judge-programs
+judge-programs: build
+	@test -e bin/programs/done || { python3 -m venv --clear bin/programs && \
+	  bin/programs/bin/pip install --quiet --disable-pip-version-check 'setuptools<81' txtorcon==26.6.0 onionbalance==0.2.4 stem==1.8.2 prometheus_client==0.22.1 retrying==1.4.0 && \
+	  touch bin/programs/done; } || echo "SKIPPED: the libraries of Python cannot be had"
+	cd interop/programs && GOWORK=off PROGRAMS_PYTHON="$(CURDIR)/bin/programs/bin/python" go test -count 1 -timeout 15m -v .
+
 # bench-circuit builds a thousand circuits of three hops with each handshake, and
 # some with carriage B, with a directory that is fetched for each, and of every
 # length. It writes reports, raw samples and figures into bench-circuit/.
