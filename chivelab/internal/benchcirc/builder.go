@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -28,6 +29,30 @@ func NewBuilder(ctx context.Context, network *netdir.Network, path []ident.RSAID
 		return nil, err
 	}
 	return &Builder{c}, nil
+}
+
+// Named fetches the directory of a network, and returns the identities of relays by their nicknames. Each must be that
+// of exactly one relay: nobody stops a relay from taking another one's.
+func Named(ctx context.Context, network *netdir.Network, names []string, dial func(context.Context, netip.AddrPort) (net.Conn, error)) ([]ident.RSAID, error) {
+	c, err := newClient(ctx, &Plan{Count: 1, Hops: 1, Handshake: "ntor-v3"}, network, nil, nil, dial)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	out := make([]ident.RSAID, len(names))
+	for i, name := range names {
+		found := 0
+		for r := range c.dir.All() {
+			if r.Nickname() == name && r.HasMicrodesc() {
+				out[i] = r.RSA()
+				found++
+			}
+		}
+		if found != 1 {
+			return nil, fault.New(fault.Directory, "%d relays of the directory are called %s, not one", found, name)
+		}
+	}
+	return out, nil
 }
 
 // Directory fetches and verifies the directory anew, and returns how long that took.

@@ -27,8 +27,8 @@ func open(ctx context.Context, circ *circuit.Circuit, to netip.AddrPort) (*strea
 	return s, func() { stop(); s.Close() }, nil
 }
 
-// echo measures the time to open a stream and one round trip of a byte on it.
-func echo(ctx context.Context, circ *circuit.Circuit, to netip.AddrPort) (begin, trip time.Duration, err error) {
+// Echo measures the time to open a stream and one round trip of a byte on it.
+func Echo(ctx context.Context, circ *circuit.Circuit, to netip.AddrPort) (begin, trip time.Duration, err error) {
 	began := time.Now()
 	s, end, err := open(ctx, circ, to)
 	if err != nil {

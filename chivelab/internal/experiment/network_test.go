@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begin, trip, err := echo(ctx, circ, netip.MustParseAddrPort(nw.Echo))
+		begin, trip, err := Echo(ctx, circ, netip.MustParseAddrPort(nw.Echo))
 		b.Over(circ)
 		if ctx.Err() != nil {
 			break

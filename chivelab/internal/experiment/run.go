@@ -326,7 +326,7 @@ func (m *machine) try(ctx context.Context, s *Sample) error {
 	for i, name := range measures(len(m.file.Path))[1 : len(m.file.Path)+1] {
 		s.Values[name] = built.Hops[i].Wall / 1000
 	}
-	opened, trip, err := echo(ctx, circ, m.echo)
+	opened, trip, err := Echo(ctx, circ, m.echo)
 	if err == nil {
 		s.Values[measureBegin], s.Values[measureTrip] = millis(opened), millis(trip)
 	}

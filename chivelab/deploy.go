@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/chivelab/internal/deploy"
+	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/tomlfile"
+	"github.com/chivenet/chive/internal/version"
+)
+
+// deployCommand puts seven roles on seven machines.
+func deployCommand() *cobra.Command {
+	var to, out string
+	c := &cobra.Command{
+		Use:   "deploy INVENTORY",
+		Short: "Put the seven roles of a network on seven machines, and measure circuits",
+		Long: `Put client, directory, guard, middle, exit, target and monitor on seven machines, as a file says, and have the
+client build circuits through guard, middle and exit with each handshake. A circuit counts as built when the target has
+sent back a byte through it. The results go to --out: the client's report (report.json), a line for each circuit
+(samples.csv), and the metrics of all nodes over the run, as the monitor saw them (metrics.csv).
+
+With --to netns the machines are Linux namespaces here, each behind the link that the file names. It needs root, or a
+kernel that lets users make namespaces.
+
+Whatever ends the run, it leaves nothing running. "chivelab clean" removes the files of a run that was killed.`,
+		Example: "  chivelab deploy seven.toml --to netns --out results",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			doc, err := atomicfile.ReadRegular(args[0], tomlfile.MaxSize)
+			if err != nil {
+				return fault.New(fault.Config, "%w", err)
+			}
+			inv, err := deploy.Parse(args[0], doc)
+			if err != nil {
+				return err
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				return fault.New(fault.Local, "which program is this: %w", err)
+			}
+			say := func(line string) { cli.Printf(c, "%s\n", line) }
+			r, err := deploy.InNamespaces(c.Context(), inv, []string{exe}, out, say)
+			if err != nil {
+				return err
+			}
+			if err := cli.Printf(c, "%s", r.Table()); err != nil {
+				return err
+			}
+			if !r.Complete() {
+				return fault.New(fault.Network, "not all circuits were built")
+			}
+			return nil
+		},
+	}
+	to = "netns"
+	c.Flags().Var(options.Word{At: &to, Of: []string{"netns"}}, "to", "`WHERE` the machines are: netns")
+	c.Flags().StringVar(&out, "out", "deployment", "write what is found into `DIR`")
+	c.AddCommand(deployNodeCommand())
+	return c
+}
+
+// deployNodeCommand has the programs of roles that no other command has.
+func deployNodeCommand() *cobra.Command {
+	c := &cobra.Command{Use: "node", Short: "Play a role of a deployment", Hidden: true}
+	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand())
+	return c
+}
+
+func deployKeysCommand() *cobra.Command {
+	var dir, name, nick, address string
+	c := &cobra.Command{Use: "keys", Short: "Make the directory's keys, and print the network file", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			addr, err := netip.ParseAddr(address)
+			if err != nil {
+				return fault.New(fault.Config, "--address: %w", err)
+			}
+			doc, err := deploy.MakeKeys(dir, name, nick, addr)
+			if err != nil {
+				return err
+			}
+			return cli.Printf(c, "%s", doc)
+		}}
+	c.Flags().StringVar(&dir, "dir", "", "`DIR` of the keys")
+	c.Flags().StringVar(&name, "name", "", "`NAME` of the network")
+	c.Flags().StringVar(&nick, "nickname", "", "`NAME` of the authority")
+	c.Flags().StringVar(&address, "address", "", "`IP` of the authority")
+	return c
+}
+
+// serveOwnMetrics serves a registry until stop.
+func serveOwnMetrics(c *cobra.Command, addr string, reg *metrics.Registry, fail func(error)) (stop func(), err error) {
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	_, stop, err = daemon.ServeMetrics(addr, nil, daemon.RegistryHandler(reg), log, fail)
+	return stop, err
+}
+
+func deployTargetCommand() *cobra.Command {
+	var listen, metricsAddr string
+	c := &cobra.Command{Use: "target", Short: "Send back what comes", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithCancelCause(c.Context())
+			defer cancel(nil)
+			reg := new(metrics.Registry)
+			stop, err := serveOwnMetrics(c, metricsAddr, reg, func(err error) { cancel(err) })
+			if err != nil {
+				return err
+			}
+			defer stop()
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return fault.New(fault.Local, "target: %w", err)
+			}
+			defer l.Close()
+			if err := cli.Printf(c, "ready\n"); err != nil {
+				return err
+			}
+			if err := deploy.ServeTarget(ctx, l, reg); err != nil {
+				return err
+			}
+			return endedBy(ctx, c)
+		}}
+	c.Flags().StringVar(&listen, "listen", "", "`ADDR` to listen at")
+	c.Flags().StringVar(&metricsAddr, "metrics", "", "`ADDR` of /metrics")
+	return c
+}
+
+// endedBy is why ctx ended, if that is not the end of the command's own.
+func endedBy(ctx context.Context, c *cobra.Command) error {
+	if err := context.Cause(ctx); c.Context().Err() == nil && err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func deployMonitorCommand() *cobra.Command {
+	var of []string
+	var every time.Duration
+	var out string
+	c := &cobra.Command{Use: "monitor", Short: "Collect the metrics of nodes", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if every <= 0 {
+				return fault.New(fault.Config, "--every: %v is not above 0", every)
+			}
+			var nodes []deploy.Watched
+			for _, s := range of {
+				w, err := deploy.ParseWatched(s)
+				if err != nil {
+					return err
+				}
+				nodes = append(nodes, w)
+			}
+			tick := time.NewTicker(every)
+			defer tick.Stop()
+			if err := cli.Printf(c, "ready\n"); err != nil {
+				return err
+			}
+			return deploy.Watch(c.Context(), nodes, tick.C, out)
+		}}
+	c.Flags().StringArrayVar(&of, "of", nil, "`NAME=IP:PORT` of a node's metrics; may be repeated")
+	c.Flags().DurationVar(&every, "every", time.Second, "`TIME` between two questions")
+	c.Flags().StringVar(&out, "out", "", "`DIR` of the results")
+	return c
+}
+
+func deployClientCommand() *cobra.Command {
+	var network, target, metricsAddr string
+	m := deploy.Measurement{Version: version.String(), Registry: new(metrics.Registry)}
+	c := &cobra.Command{Use: "client", Short: "Build circuits, and measure", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			doc, err := atomicfile.ReadRegular(network, tomlfile.MaxSize)
+			if err != nil {
+				return fault.New(fault.Config, "--network: %w", err)
+			}
+			if m.Network, err = netfile.Parse(network, doc); err != nil {
+				return err
+			}
+			if m.Target, err = netip.ParseAddrPort(target); err != nil {
+				return fault.New(fault.Config, "--target: %w", err)
+			}
+			ctx, cancel := context.WithCancelCause(c.Context())
+			defer cancel(nil)
+			stop, err := serveOwnMetrics(c, metricsAddr, m.Registry, func(err error) { cancel(err) })
+			if err != nil {
+				return err
+			}
+			defer stop()
+			r, err := m.Run(ctx)
+			if err != nil {
+				return err
+			}
+			return cli.Printf(c, "%s", r.Table())
+		}}
+	c.Flags().StringVar(&network, "network", "", "network `FILE`")
+	c.Flags().StringVar(&target, "target", "", "`IP:PORT` that sends back what comes")
+	c.Flags().StringVar(&metricsAddr, "metrics", "", "`ADDR` of /metrics")
+	c.Flags().StringVar(&m.Dir, "out", "", "`DIR` of the results")
+	c.Flags().StringSliceVar(&m.Path, "path", nil, "`NICKNAMES` of the relays, the nearest first")
+	c.Flags().StringSliceVar(&m.Handshakes, "handshakes", nil, "`NAMES` of handshakes")
+	c.Flags().IntVar(&m.Circuits, "circuits", 120, "`NUMBER` of circuits with each handshake")
+	c.Flags().Uint64Var(&m.Seed, "seed", 1, "`NUMBER` of which the order of handshakes is made")
+	return c
+}
+
+// cleanCommand removes what killed runs have left.
+func cleanCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "clean",
+		Short: "Remove the files of runs that were killed",
+		Long:  "Remove the files that runs of \"chivelab deploy --to netns\" have left that were killed. A run that goes on keeps its own.",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			removed, err := deploy.Clean()
+			for _, dir := range removed {
+				if err := cli.Printf(c, "removed %s\n", dir); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,121 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"github.com/chivenet/chive/chivelab/internal/links"
+	"github.com/chivenet/chive/chivelab/internal/linktun"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// InNamespaces runs an inventory here: each node in Linux namespaces of its own, behind its link. program is this program,
+// or another build of it with the program before it that can run that (an emulator of its processor). The report does not
+// count if the emulator of links was late: then the error has links.ErrLate.
+func InNamespaces(ctx context.Context, inv *Inventory, program []string, out string, say func(string)) (*Report, error) {
+	home, err := newHome()
+	if err != nil {
+		return nil, err
+	}
+	defer home.remove()
+	nw := links.NewNet(inv.Seed)
+	defer nw.Close()
+	r := &Run{Inventory: inv, Out: out, Say: say, boards: map[string]board{}}
+	for i := range inv.Nodes {
+		n := &inv.Nodes[i]
+		r.boards[n.Name] = &space{node: n, net: nw, program: program, at: filepath.Join(home.dir, n.Name)}
+	}
+	rep, err := r.do(ctx)
+	late := nw.Lateness()
+	if err != nil {
+		return nil, err
+	}
+	if err := writeJSON(filepath.Join(out, LinksName), late); err != nil {
+		return nil, err
+	}
+	return rep, links.Bound{}.Refuse(late)
+}
+
+// space is a board in namespaces.
+type space struct {
+	node    *Node
+	net     *links.Net
+	program []string
+	at      string
+	host    *linktun.Host
+	output  *os.File
+	waits   sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	ended bool
+	end   error
+}
+
+func (s *space) dir() string { return s.at }
+
+func (s *space) prepare(context.Context) error {
+	return fault.Wrap(fault.Local, os.MkdirAll(filepath.Join(s.at, stateName), 0o700))
+}
+
+// run needs no network, so it runs outside.
+func (s *space) run(ctx context.Context, args []string) ([]byte, error) {
+	argv := append(append([]string{}, s.program...), args...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, tail(exit.Stderr))
+	}
+	return out, fault.Wrap(fault.Local, err)
+}
+
+func (s *space) put(_ context.Context, name string, data []byte) error {
+	return fault.Wrap(fault.Local, os.WriteFile(filepath.Join(s.at, name), data, 0o600))
+}
+
+func (s *space) get(_ context.Context, name string) ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(s.at, name))
+	return b, fault.Wrap(fault.Local, err)
+}
+
+func (s *space) start(_ context.Context, args []string) (err error) {
+	if s.output, err = os.Create(filepath.Join(s.at, outputName)); err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	if s.host, err = linktun.Attach(s.net, s.node.Address, s.node.Access,
+		linktun.Command{Args: append(append([]string{}, s.program...), args...), Output: s.output}); err != nil {
+		return err
+	}
+	s.waits.Go(func() {
+		code, err := s.host.Run(context.Background()) // until remove
+		if err == nil && code != 0 {
+			err = fault.New(fault.Local, "exit code %d", code)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended, s.end = true, err
+	})
+	return nil
+}
+
+func (s *space) running(context.Context) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended, s.end
+}
+
+func (s *space) remove(context.Context) error {
+	if s.host != nil {
+		s.host.Close()
+	}
+	s.waits.Wait()
+	if s.output != nil {
+		return fault.Wrap(fault.Local, s.output.Close())
+	}
+	return nil
+}
