@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
@@ -25,17 +27,18 @@ import (
 
 // deployCommand puts seven roles on seven machines.
 func deployCommand() *cobra.Command {
-	var to, out string
+	var to, out, program, runner string
 	c := &cobra.Command{
 		Use:   "deploy INVENTORY",
 		Short: "Put the seven roles of a network on seven machines, and measure circuits",
 		Long: `Put client, directory, guard, middle, exit, target and monitor on seven machines, as a file says, and have the
 client build circuits through guard, middle and exit with each handshake. A circuit counts as built when the target has
 sent back a byte through it. The results go to --out: the client's report (report.json), a line for each circuit
-(samples.csv), and the metrics of all nodes over the run, as the monitor saw them (metrics.csv).
+(samples.csv), and the metrics of all nodes over the run, as the monitor saw them (metrics.csv), and figures of both (SVG, PNG, PDF).
 
 With --to netns the machines are Linux namespaces here, each behind the link that the file names. It needs root, or a
-kernel that lets users make namespaces.
+kernel that lets users make namespaces. If this machine was too slow to emulate the links, the command fails: then the
+circuits count, and their times do not (links.json says how late packets were).
 
 Whatever ends the run, it leaves nothing running. "chivelab clean" removes the files of a run that was killed.`,
 		Example: "  chivelab deploy seven.toml --to netns --out results",
@@ -49,29 +52,38 @@ Whatever ends the run, it leaves nothing running. "chivelab clean" removes the f
 			if err != nil {
 				return err
 			}
-			exe, err := os.Executable()
-			if err != nil {
-				return fault.New(fault.Local, "which program is this: %w", err)
+			if program == "" {
+				if program, err = os.Executable(); err != nil {
+					return fault.New(fault.Local, "which program is this: %w", err)
+				}
 			}
 			say := func(line string) { cli.Printf(c, "%s\n", line) }
-			r, err := deploy.InNamespaces(c.Context(), inv, []string{exe}, out, say)
-			if err != nil {
+			r, err := deploy.InNamespaces(c.Context(), inv, append(strings.Fields(runner), program), out, say)
+			if r == nil {
 				return err
 			}
-			if err := cli.Printf(c, "%s", r.Table()); err != nil {
-				return err
-			}
-			if !r.Complete() {
-				return fault.New(fault.Network, "not all circuits were built")
-			}
-			return nil
+			return tellDeployment(c, r, out, err)
 		},
 	}
 	to = "netns"
 	c.Flags().Var(options.Word{At: &to, Of: []string{"netns"}}, "to", "`WHERE` the machines are: netns")
 	c.Flags().StringVar(&out, "out", "deployment", "write what is found into `DIR`")
+	c.Flags().StringVar(&program, "program", "", "`PATH` of another build of chivelab for the nodes (default: this program)")
+	c.Flags().StringVar(&runner, "runner", "", "`COMMAND` that runs the program of the nodes, as qemu-aarch64-static does with one for arm64")
 	c.AddCommand(deployNodeCommand())
 	return c
+}
+
+// tellDeployment prints a report, and draws its figures. late is not nil if its times do not count.
+func tellDeployment(c *cobra.Command, r *deploy.Report, out string, late error) error {
+	_, err := deploy.Draw(out)
+	if err = errors.Join(err, cli.Printf(c, "%s", r.Table())); err != nil {
+		return err
+	}
+	if !r.Complete() {
+		return errors.Join(fault.New(fault.Network, "not all circuits were built"), late)
+	}
+	return late
 }
 
 // deployNodeCommand has the programs of roles that no other command has.
@@ -104,7 +116,7 @@ func deployKeysCommand() *cobra.Command {
 
 // serveOwnMetrics serves a registry until stop.
 func serveOwnMetrics(c *cobra.Command, addr string, reg *metrics.Registry, fail func(error)) (stop func(), err error) {
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	log := logline.New(slog.LevelError, logline.Auto, c.ErrOrStderr())
 	_, stop, err = daemon.ServeMetrics(addr, nil, daemon.RegistryHandler(reg), log, fail)
 	return stop, err
 }

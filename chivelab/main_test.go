@@ -6,7 +6,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"chivelab": main}) }
+func TestMain(m *testing.M) {
+	insideNamespace()
+	testscript.Main(m, map[string]func(){"chivelab": main})
+}
 
 // TestScripts runs the binary as a user would: each file of testdata/script
 // is a session.

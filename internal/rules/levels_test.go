@@ -139,10 +139,11 @@ var levels = map[string]int{
 	"cmd/...": top + 5,
 
 	// The laboratory's module.
-	"chivelab":                     top + 6,
+	"chivelab":                     top + 7,
 	"chivelab/internal/...":        top + 3,
 	"chivelab/internal/bench":      top + 4,
 	"chivelab/internal/benchonion": top + 5,
+	"chivelab/internal/deploy":     top + 6,
 	"chivelab/internal/experiment": top + 5,
 	"chivelab/internal/flood":      top + 5,
 	"chivelab/internal/linkcheck":  top + 5,

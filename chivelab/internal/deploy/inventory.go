@@ -60,6 +60,9 @@ const (
 	defaultCircuits = 120
 )
 
+// defaultHandshakes are those that are compared.
+var defaultHandshakes = []string{"ntor-v3", "pq512", "pq768", "pq1024"}
+
 // keys of an inventory and of its nodes.
 var (
 	topKeys  = []string{"name", "seed", "circuits", "handshakes", "every", "known-hosts", "identity", "link", "node"}
@@ -73,7 +76,7 @@ func Parse(file string, doc []byte) (*Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
-	inv := &Inventory{File: file, Name: "seven", Seed: 1, Circuits: defaultCircuits, Every: 1, Handshakes: benchcirc.Handshakes()}
+	inv := &Inventory{File: file, Name: "seven", Seed: 1, Circuits: defaultCircuits, Every: 1, Handshakes: slices.Clone(defaultHandshakes)}
 	var named []links.Named
 	var nodes tomlfile.Entry
 	for _, e := range entries {

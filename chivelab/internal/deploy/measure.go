@@ -35,8 +35,10 @@ type Measurement struct {
 // Times of a measurement.
 const (
 	directoryPause = 500 * time.Millisecond // between two questions for a directory that is not there yet
-	circuitTime    = 2 * time.Minute        // of one circuit
-	warmUp         = 3                      // circuits of each handshake that are not counted: they open the links
+	firstPatience  = 3 * time.Second        // for an answer: one that comes too early has no directory, and asks again late
+	lastPatience   = time.Minute
+	circuitTime    = 2 * time.Minute // of one circuit
+	warmUp         = 3               // circuits of each handshake that are not counted: they open the links
 )
 
 // Run waits for the directory, which is there when its first vote is over, builds circuits with the handshakes in turns,
@@ -88,10 +90,10 @@ func (m *Measurement) Run(ctx context.Context) (*Report, error) {
 	return r, writeJSON(filepath.Join(m.Dir, ReportName), r)
 }
 
-// await asks for the directory until all relays of the path are in it.
+// await asks for the directory until all relays of the path are in it, or ctx ends.
 func (m *Measurement) await(ctx context.Context) ([]ident.RSAID, error) {
-	for {
-		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {
+		try, cancel := context.WithTimeout(ctx, patience)
 		path, err := benchcirc.Named(try, m.Network, m.Path, dial)
 		cancel()
 		if err == nil {

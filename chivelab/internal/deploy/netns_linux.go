@@ -15,23 +15,24 @@ import (
 )
 
 // InNamespaces runs an inventory here: each node in Linux namespaces of its own, behind its link. program is this program,
-// or another build of it with the program before it that can run that (an emulator of its processor). The report does not
-// count if the emulator of links was late: then the error has links.ErrLate.
-func InNamespaces(ctx context.Context, inv *Inventory, program []string, out string, say func(string)) (*Report, error) {
+// or another build of it with the program before it that can run that (an emulator of its processor). If the emulator
+// of links was late, the report does not count, and comes with an error that has links.ErrLate.
+func InNamespaces(ctx context.Context, inv *Inventory, program []string, out string, say func(string)) (rep *Report, err error) {
 	home, err := newHome()
 	if err != nil {
 		return nil, err
 	}
-	defer home.remove()
+	defer func() { err = errors.Join(err, home.remove()) }()
 	nw := links.NewNet(inv.Seed)
 	defer nw.Close()
-	r := &Run{Inventory: inv, Out: out, Say: say, boards: map[string]board{}}
+	var before links.Lateness // what nodes do while they start is not measured
+	r := &Run{Inventory: inv, Out: out, Say: say, boards: map[string]board{}, measuring: func() { before = nw.Lateness() }}
 	for i := range inv.Nodes {
 		n := &inv.Nodes[i]
 		r.boards[n.Name] = &space{node: n, net: nw, program: program, at: filepath.Join(home.dir, n.Name)}
 	}
-	rep, err := r.do(ctx)
-	late := nw.Lateness()
+	rep, err = r.do(ctx)
+	late := nw.Lateness().Since(before)
 	if err != nil {
 		return nil, err
 	}

@@ -42,10 +42,10 @@ const (
 // Run is a run of an inventory.
 type Run struct {
 	Inventory *Inventory
-	Out       string              // directory of the results
-	Say       func(string)        // hears of each step
-	boards    map[string]board    // by the node's name
-	closed    func() (any, error) // of the emulator: what it says of itself
+	Out       string           // directory of the results
+	Say       func(string)     // hears of each step
+	boards    map[string]board // by the node's name
+	measuring func()           // called when all nodes are ready; may be nil
 }
 
 // Do puts the nodes on their boards, waits for the client, and collects what it and the monitor found. Whatever happens,
@@ -67,11 +67,10 @@ func (r *Run) do(ctx context.Context) (rep *Report, err error) {
 	if err := r.each(func(n *Node, b board) error { return b.put(ctx, networkName, network) }); err != nil {
 		return nil, err
 	}
-	for _, role := range Roles {
-		n := r.Inventory.Node(role)
-		b := r.boards[n.Name]
-		if err := b.start(ctx, r.Inventory.Command(n, b.dir())); err != nil {
-			return nil, fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
+	r.say("the nodes start")
+	for _, role := range Roles[:len(Roles)-1] {
+		if err := r.start(ctx, role); err != nil {
+			return nil, err
 		}
 	}
 	for _, role := range Roles[:len(Roles)-1] {
@@ -80,7 +79,23 @@ func (r *Run) do(ctx context.Context) (rep *Report, err error) {
 		}
 	}
 	r.say("all nodes are ready; the client measures")
+	if err := r.start(ctx, Client); err != nil {
+		return nil, err
+	}
+	if r.measuring != nil {
+		r.measuring()
+	}
 	return r.collect(ctx)
+}
+
+// start starts the program of a role.
+func (r *Run) start(ctx context.Context, role Role) error {
+	n := r.Inventory.Node(role)
+	b := r.boards[n.Name]
+	if err := b.start(ctx, r.Inventory.Command(n, b.dir())); err != nil {
+		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
+	}
+	return nil
 }
 
 // each does something on all boards at the same time.
