@@ -69,6 +69,20 @@ func (l *Line) Send(b []byte) {
 	}
 }
 
+// Change gives the line other rules from now on, in the place of all steps to come. What has left the queue is not
+// changed by them.
+func (l *Line) Change(r Rules) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out, err := l.pipe.Change(time.Since(l.base), r)
+	if err != nil {
+		return err
+	}
+	l.settleLocked(out)
+	l.clock.wake()
+	return nil
+}
+
 // Lateness says how late packets have left so far.
 func (l *Line) Lateness() Lateness {
 	l.mu.Lock()

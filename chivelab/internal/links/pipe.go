@@ -96,6 +96,17 @@ func (p *Pipe) Arrive(now time.Duration, id uint64, size int) []Outcome {
 	return p.out
 }
 
+// Change gives the pipe other rules from now on, in the place of all steps to come. Outcomes are those until now.
+func (p *Pipe) Change(now time.Duration, r Rules) ([]Outcome, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	p.out = p.out[:0]
+	p.advance(now)
+	p.rules, p.steps = r.Defaults(), nil
+	return p.out, nil
+}
+
 // Advance returns what was decided until now.
 func (p *Pipe) Advance(now time.Duration) []Outcome {
 	p.out = p.out[:0]

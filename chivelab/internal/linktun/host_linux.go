@@ -26,6 +26,7 @@ var nowhere = netip.AddrFrom4([4]byte{192, 0, 2, 53})
 type Command struct {
 	Args   []string // the program and its arguments
 	Env    []string // nil: this process's
+	Input  *os.File // standard input; nil: nothing
 	Output *os.File // standard output and error; nil: nowhere
 }
 
@@ -41,6 +42,7 @@ type Host struct {
 	ctx     context.Context // until Close
 	cancel  context.CancelFunc
 	running sync.Mutex // guards program, which one goroutine at a time may end
+	signals chan os.Signal
 }
 
 // Attach makes a host with an address. Run starts its program. Close ends it. The program that calls it must
@@ -53,7 +55,7 @@ func Attach(n *links.Net, addr netip.Addr, access links.Access, cmd Command) (*H
 	if err != nil {
 		return nil, fault.New(fault.Config, "the program of a host: %w", err)
 	}
-	h := new(Host)
+	h := &Host{signals: make(chan os.Signal, 4)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if h.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
@@ -65,6 +67,9 @@ func Attach(n *links.Net, addr netip.Addr, access links.Access, cmd Command) (*H
 	}
 	if cmd.Output == nil {
 		cfg.Stdout, cfg.Stderr = h.null, h.null
+	}
+	if cmd.Input != nil {
+		cfg.Stdin = cmd.Input
 	}
 	if h.program, err = namespace.New(cfg); err != nil {
 		h.null.Close()
@@ -151,7 +156,16 @@ func (h *Host) Run(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
-	return h.program.Run(ctx, nil)
+	return h.program.Run(ctx, h.signals)
+}
+
+// Signal sends a signal to the program that Run runs, which are those of namespace.Signals. It does not wait for it:
+// a program that has ended, or has not begun to take the last ones, gets none.
+func (h *Host) Signal(s os.Signal) {
+	select {
+	case h.signals <- s:
+	default:
+	}
 }
 
 // Close ends the program and all that it has started, and removes the device and the namespaces. It

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/chivelab/internal/wan"
+	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/progress"
+	"github.com/chivenet/chive/internal/version"
+	"github.com/chivenet/chive/lab"
+)
+
+// benchWanCommand compares Chive and C tor over emulated distances.
+func benchWanCommand() *cobra.Command {
+	r := &wan.Run{}
+	full := wan.Full()
+	var losses []float64
+	var short bool
+	cmd := &cobra.Command{
+		Use:   "wan",
+		Short: "Measure Chive's clients and relays and C tor's over emulated distances",
+		Long: `Measure how long pages take through networks of Chive and of C tor: all C tor, Chive's clients on C tor's relays, all
+Chive, and C tor's clients on Chive's relays. Twenty relays of 2.5 to 25 Mbit/s are in eight regions, 10 to 80 ms apart,
+one way; thirty clients ask a server for pages of 50 KiB, 1 MiB and 5 MiB. Each node is a process in Linux namespaces of
+its own, behind an emulated link; that needs root, or a kernel that lets users make namespaces.
+
+A seed says where everybody is, which guard, middle relay and exit each client uses, and when it asks for what: that is
+the same on all sides, so that they differ in the programs alone. A request does not wait for those before it. Beside the
+medians and the 90th percentiles there are ratios to the network of C tor alone, with intervals of 95 %, which come from
+drawing seeds and clients again. With --short there is one seed, so its intervals know only how clients differ.
+
+A run in which this machine was too slow to emulate the links is measured once more, and is not counted. If that does not
+help, the report says so instead of values, and the command fails: --scale below 1 makes all relays slower, and all
+requests later by as much. The whole takes some 30 minutes on two cores. The runs (runs.csv), all requests (samples.csv) and the
+report (report.json) are in --out; the same command goes on where one was ended.`,
+		Example: "  chivelab bench wan --short\n  chivelab bench wan --out wan-before",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			p := &r.Plan
+			p.Sizes, p.Window, p.Patience, p.Requests = full.Sizes, full.Window, full.Patience, full.Requests
+			if short {
+				s := wan.Short()
+				p.Sizes, p.Window, p.Patience, p.Requests = s.Sizes, s.Window, s.Patience, s.Requests
+				if !cmd.Flags().Changed("seeds") {
+					p.Seeds = s.Seeds
+				}
+			}
+			p.Losses = nil
+			for _, l := range losses {
+				p.Losses = append(p.Losses, l/100)
+			}
+			if err := p.Check(); err != nil {
+				return err
+			}
+			p.Stretch()
+			self, err := child.Self()
+			if err != nil {
+				return err
+			}
+			r.Self, r.Version = []string{self, "bench", "wan"}, version.String()
+			if r.Chive == "" {
+				if r.Chive, err = child.Chive(); err != nil {
+					return err
+				}
+			}
+			if r.Tor, err = lab.FindTor(r.Tor); err != nil {
+				return err
+			}
+			for _, at := range []*string{&r.Chive, &r.Tor} {
+				if *at, err = filepath.Abs(*at); err != nil {
+					return fault.Wrap(fault.Local, err)
+				}
+			}
+			bar := progress.OnTerminal(cmd.ErrOrStderr())
+			defer bar.End()
+			r.Progress = func(p wan.Progress) {
+				text := fmt.Sprintf("%s, about %v left", p.What, p.Left.Round(time.Second))
+				if p.Late > 0 {
+					text += fmt.Sprintf(", %d late", p.Late)
+				}
+				bar.Draw(text, p.Done, p.Of)
+			}
+			report, err := r.Do(cmd.Context())
+			bar.End()
+			if err != nil {
+				return err
+			}
+			if err := cli.Printf(cmd, "%s", report.Table()); err != nil {
+				return err
+			}
+			return report.Err()
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&short, "short", false, "finish in three minutes: one seed, and fewer requests")
+	f.StringVar(&r.Dir, "out", "wan", "write what is found into `DIR`")
+	f.StringVar(&r.Chive, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
+	f.StringVar(&r.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
+	f.IntVar(&r.Plan.Relays, "relays", full.Relays, "`NUMBER` of relays")
+	f.IntVar(&r.Plan.Clients, "clients", full.Clients, "`NUMBER` of clients")
+	f.IntVar(&r.Plan.Seeds, "seeds", full.Seeds, "`NUMBER` of seeds")
+	f.Float64Var(&r.Plan.Scale, "scale", full.Scale, "`FACTOR` of the relays' rates; the requests take as much longer")
+	f.Float64SliceVar(&losses, "losses", []float64{0, .2}, "`PERCENTAGES` of packets that are lost between two hosts")
+	f.SortFlags = false
+	cmd.AddCommand(&cobra.Command{
+		Use: "client", Short: "Be a client of the comparison", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return wan.ServeClient(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}, &cobra.Command{
+		Use: "target ADDR", Short: "Be the server of the comparison", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return wan.ServeTarget(cmd.Context(), args[0]) },
+	})
+	return cmd
+}
