@@ -256,6 +256,11 @@ judge-programs: build
 	  touch bin/programs/done; } || echo "SKIPPED: the libraries of Python cannot be had"
 	cd interop/programs && GOWORK=off PROGRAMS_PYTHON="$(CURDIR)/bin/programs/bin/python" go test -count 1 -timeout 15m -v .
 
+# bench-wan compares Chive and C tor over emulated distances (root), in 30 minutes.
+.PHONY: bench-wan
+bench-wan: build
+	./bin/chivelab bench wan --out bench-wan
+
 # bench-circuit builds a thousand circuits of three hops with each handshake, and
 # some with carriage B, with a directory that is fetched for each, and of every
 # length. It writes reports, raw samples and figures into bench-circuit/.

@@ -33,7 +33,8 @@ its own, behind an emulated link; that needs root, or a kernel that lets users m
 A seed says where everybody is, which guard, middle relay and exit each client uses, and when it asks for what: that is
 the same on all sides, so that they differ in the programs alone. A request does not wait for those before it. Beside the
 medians and the 90th percentiles there are ratios to the network of C tor alone, with intervals of 95 %, which come from
-drawing seeds and clients again. With --short there is one seed, so its intervals know only how clients differ.
+drawing seeds and clients again. --short has one seed, whose intervals know only how clients differ,
+and no pages of 5 MiB.
 
 A run in which this machine was too slow to emulate the links is measured once more, and is not counted. If that does not
 help, the report says so instead of values, and the command fails: --scale below 1 makes all relays slower, and all
@@ -98,7 +99,7 @@ report (report.json) are in --out; the same command goes on where one was ended.
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&short, "short", false, "finish in three minutes: one seed, and fewer requests")
+	f.BoolVar(&short, "short", false, "finish in three minutes: one seed, fewer requests, and no pages of 5 MiB")
 	f.StringVar(&r.Dir, "out", "wan", "write what is found into `DIR`")
 	f.StringVar(&r.Chive, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&r.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")

@@ -151,6 +151,7 @@ var levels = map[string]int{
 	"chivelab/internal/linkstack":  top + 4,
 	"chivelab/internal/linktun":    top + 4,
 	"chivelab/internal/scale":      top + 4,
+	"chivelab/internal/wan":        top + 5,
 	"chivelab/plot":                top + 2,
 
 	"internal/rules":            top + 5, // tests of the whole tree

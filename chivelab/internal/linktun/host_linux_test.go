@@ -236,3 +236,54 @@ func children(t *testing.T, pid int) (out []int) {
 	}
 	return out
 }
+
+// TestInput: a program reads what it is given, and gets signals.
+func TestInput(t *testing.T) {
+	n := links.NewNet(0)
+	defer n.Close()
+	in, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tell.Close()
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	line := "trap 'echo hangup; exit 5' HUP; read x; echo \"$x\"; while :; do sleep 0.01; done"
+	h, err := Attach(n, here, links.Access{}, Command{Args: []string{"sh", "-c", line}, Input: in, Output: said})
+	in.Close()
+	said.Close()
+	if errors.Is(err, ErrDenied) {
+		t.Skip("SKIPPED:", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	code := make(chan int, 1)
+	go func() {
+		c, err := h.Run(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		code <- c
+	}()
+	if _, err := tell.WriteString("a word\n"); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if got, err := lines.ReadString('\n'); got != "a word\n" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	h.Signal(unix.SIGHUP)
+	if got, err := lines.ReadString('\n'); got != "hangup\n" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if c := <-code; c != 5 {
+		t.Errorf("exit code %d", c)
+	}
+	for range 100 { // nobody takes them
+		h.Signal(unix.SIGHUP)
+	}
+}

@@ -52,7 +52,7 @@ func (s series) quantile(q float64, w weights) (float64, bool) {
 			continue
 		}
 		if seen <= i && i < seen+k {
-			if low = p.value; part == 0 || i+1 < seen+k {
+			if low = p.value; part == 0 || i+1 < seen+k || math.IsInf(low, 0) {
 				return low, true
 			}
 		} else if i+1 < seen+k {
