@@ -71,7 +71,7 @@ func Full() Plan {
 // Short is a sample of it that takes three minutes: one seed, a shorter time, and none of the largest pages.
 func Short() Plan {
 	p := Full()
-	p.Seeds, p.Window, p.Patience, p.Requests = 1, 6*time.Second, 9*time.Second, 3
+	p.Seeds, p.Window, p.Patience, p.Requests = 1, 6*time.Second, 11*time.Second, 2
 	p.Sizes = []Size{{50 << 10, .75, 1}, {1 << 20, .25, .7}}
 	return p
 }

@@ -70,7 +70,7 @@ func TestResults(t *testing.T) {
 		t.Errorf("the next run is %d", n)
 	}
 	r := NewReport(&p, nil, again.runs, again.samples)
-	if len(r.Missing) > 0 || r.Late() != 1 || len(r.Runs) != 9 || r.Runs[0].Failed != 90 || r.Runs[1].Failed != 0 {
+	if len(r.Missing) > 0 || r.Late() != 1 || len(r.Runs) != 9 || r.Runs[0].Failed != 60 || r.Runs[1].Failed != 0 {
 		t.Errorf("missing %v, %d late, runs %+v", r.Missing, r.Late(), r.Runs)
 	}
 	ratios := 0

@@ -98,6 +98,9 @@ func (r *Run) Do(ctx context.Context) (report *Report, err error) {
 	if err := r.Plan.Check(); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // and nothing is made
+		return nil, fault.Ended(ctx, "nothing is measured: %w", context.Cause(ctx))
+	}
 	r.plan = &r.Plan
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return nil, fault.Wrap(fault.Local, err)

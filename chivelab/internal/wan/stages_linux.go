@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ import (
 
 // priority is the nodes' one: what others compute on this machine must not look like a slow network.
 const priority = -15
+
+// garbage is how many bytes of it there may be before they are collected all the same.
+const garbage = 2 << 30
 
 // hurry gives this process, and all that it starts, priority, if this user may do so. If not, the lateness says what it
 // costs.
@@ -40,6 +44,9 @@ func (r *Run) all(ctx context.Context, f *results) error {
 	hurry()
 	// The emulator's threads are many, and each must run at once when a packet comes: none waits for a turn of the runtime.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * (r.plan.Relays + r.plan.Clients)))
+	// Nor for the collection of garbage, which is made before each run; one makes less than the limit.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(garbage))
 	left, tried := r.left(f.runs)
 	w := &worker{run: r, file: f, tried: tried, of: len(left)}
 	for len(left) > 0 {
@@ -153,6 +160,7 @@ func measure(n *network, cs *clients, t Task) (x RunResult, answers [][]answer, 
 	case <-n.ctx.Done():
 		return x, nil, context.Cause(n.ctx)
 	}
+	runtime.GC()
 	late, busy := n.net.Lateness(), cpuTime()
 	began := time.Now()
 	answers, err = cs.measure(n.ctx)
