@@ -25,7 +25,7 @@ func printNode(c *cobra.Command, n *lab.Node) {
 
 // obey adds nodes as the lines of standard input say, one after the other, until it
 // is told to stop. The end of the input does not stop it.
-func obey(c *cobra.Command, nw *lab.Network, asJSON bool) error {
+func obey(c *cobra.Command, nw *lab.Network, asJSON bool, ended <-chan error) error {
 	lines := make(chan string)
 	go func() { // ends with the input, or with the process
 		defer panics.Recover(slog.Default(), nil)
@@ -38,6 +38,8 @@ func obey(c *cobra.Command, nw *lab.Network, asJSON bool) error {
 		select {
 		case <-c.Context().Done():
 			return nil
+		case err := <-ended:
+			return err
 		case line := <-lines:
 			if err := command(c, nw, line, asJSON); err != nil {
 				return err

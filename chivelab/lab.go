@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -79,6 +78,7 @@ func labUpCommand() *cobra.Command {
 	var o lab.Options
 	var s daemon.Common
 	var asJSON, commands bool
+	var at string
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Start a network, and keep it until Ctrl-C",
@@ -90,7 +90,10 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 
 With --commands each line of standard input adds a node while the network runs: "add relay", "add exit",
 "add bridge", "add client" or "add onion". The answer has the node's lines and then "listed NAME", when clients can
-use it, or "error TEXT". With --json the answer is one line: the node, or {"error":TEXT}.`,
+use it, or "error TEXT". With --json the answer is one line: the node, or {"error":TEXT}.
+
+With --page a browser of this machine shows the network as it works. The line "page URL" has the page's token, and
+with --json the field page has that URL.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			nw, err := startLab(c, &o, &s)
@@ -98,10 +101,15 @@ use it, or "error TEXT". With --json the answer is one line: the node, or {"erro
 				return err
 			}
 			defer func() { err = errors.Join(err, nw.Close()) }()
+			url, ended, stop, err := showPage(at, nw, o.Log)
+			if err != nil {
+				return err
+			}
+			defer stop() // before the nodes end
 			if asJSON {
-				b, err := json.Marshal(nw)
+				b, err := upJSON(nw, url)
 				if err != nil {
-					return fault.Wrap(fault.Local, err)
+					return err
 				}
 				cli.Printf(c, "%s\n", b)
 			} else {
@@ -109,17 +117,25 @@ use it, or "error TEXT". With --json the answer is one line: the node, or {"erro
 				for _, n := range nw.Nodes() {
 					printNode(c, n)
 				}
+				if url != "" {
+					cli.Printf(c, "page %s\n", url)
+				}
 				cli.Printf(c, "ready\n")
 			}
 			if commands {
-				return obey(c, nw, asJSON)
+				return obey(c, nw, asJSON, ended)
 			}
-			<-c.Context().Done()
-			return nil
+			select {
+			case <-c.Context().Done():
+				return nil
+			case err := <-ended:
+				return err
+			}
 		},
 	}
 	labFlags(c.Flags(), &o, &s)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	c.Flags().StringVar(&at, "page", "", "`ADDR` of a page for a browser: an address of loopback, such as 127.0.0.1:0, or unix:PATH (default: none)")
 	c.Flags().BoolVar(&commands, "commands", false, "add nodes as the lines of standard input say")
 	return c
 }

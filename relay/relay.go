@@ -33,6 +33,7 @@ func New(cfg Config) (*Relay, error) { return newOver(cfg, relay.Over{}) }
 
 func init() {
 	relay.NewOver = func(cfg any, over relay.Over) (any, error) { return newOver(cfg.(Config), over) }
+	relay.InnerOf = func(r any) *relay.Relay { return r.(*Relay).inner }
 }
 
 // newOver is New on another network than the kernel's.

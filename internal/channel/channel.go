@@ -111,8 +111,9 @@ type Channel struct {
 	opened time.Time
 	luck   float64 // what is random in the time for which it rests, from 0 to 1
 
-	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
-	doubt           atomic.Int64 // since when the link is in doubt, see Unanswered; zero: it is not
+	lastOut, lastIn atomic.Int64  // Unix nanoseconds of the last record
+	out, in         atomic.Uint64 // bytes of cells so far
+	doubt           atomic.Int64  // since when the link is in doubt, see Unanswered; zero: it is not
 	pad             *padder
 
 	backlog atomic.Int64         // cells that came here and wait on other channels, see holdBack

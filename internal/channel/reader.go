@@ -134,6 +134,7 @@ func (ch *Channel) readBusy() error {
 		}
 		n += k
 		ch.lastIn.Store(ch.cfg.Now().UnixNano())
+		ch.in.Add(uint64(k))
 		if s := ch.cfg.Stats; s != nil {
 			s.BytesIn.Add(uint64(k))
 		}

@@ -147,6 +147,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	}
 	ch.lastOut.Store(now.UnixNano())
 	_, err = ch.conn.Write(out)
+	ch.out.Add(uint64(len(out)))
 	if s := ch.cfg.Stats; s != nil {
 		s.CellsOut.Add(uint64(len(out) / cell.Len))
 		s.BytesOut.Add(uint64(len(out)))

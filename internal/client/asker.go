@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -43,3 +44,6 @@ func (c *Client) StandsFor(host string) string {
 	}
 	return to
 }
+
+// LinkUse returns the use of the client's links.
+func (c *Client) LinkUse() []channel.LinkUse { return c.chans.Use() }

@@ -18,7 +18,7 @@ import (
 )
 
 // page asks a service for its front page.
-func page(t *testing.T, one *fakeOnion) string {
+func sitePage(t *testing.T, one *fakeOnion) string {
 	t.Helper()
 	near, far := net.Pipe()
 	defer near.Close()
@@ -63,7 +63,7 @@ func TestOnionFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := f.made["/a"]
-	if got := page(t, a); got != "one" {
+	if got := sitePage(t, a); got != "one" {
 		t.Error(got)
 	}
 	served := f.all[0].site
@@ -71,7 +71,7 @@ func TestOnionFolder(t *testing.T) {
 	if err := f.reload(hostingsOf(t, file(two)), fine); err != nil {
 		t.Fatal(err)
 	}
-	if got := page(t, a); got != "two" {
+	if got := sitePage(t, a); got != "two" {
 		t.Error("after a reload:", got)
 	}
 	// The same name, and another folder.
@@ -84,13 +84,13 @@ func TestOnionFolder(t *testing.T) {
 	if err := f.reload(hostingsOf(t, file(two)), fine); err != nil {
 		t.Fatal(err)
 	}
-	if got := page(t, a); got != "one" {
+	if got := sitePage(t, a); got != "one" {
 		t.Error("after another folder has its name:", got)
 	}
 	if err := f.reload(hostingsOf(t, file("port = \"80\"")), fine); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "dir: whether") {
 		t.Error("a folder goes:", err)
 	}
-	if got := page(t, a); got != "one" {
+	if got := sitePage(t, a); got != "one" {
 		t.Error("after a reload that was refused:", got)
 	}
 	if err := f.reload(hostingsOf(t, strings.Replace(file("port = \"80\""), "/a", "/b", 1)), fine); err != nil {

@@ -76,6 +76,7 @@ var manners = options.Table{
 		{Key: "isolate-protocol", Field: "IsolateProtocol", Help: "keep SOCKS 4, SOCKS 5, HTTP and DNS on different circuits"},
 	}},
 	{Title: "Process", Options: []options.Option{
+		{Key: "page", Field: "Page", Each: checkPage, Zero: "none", Help: "`ADDR` of a dashboard for a browser: an address of loopback, such as 127.0.0.1:0, or unix:PATH; the line \"page\" of standard output has its URL with a token"},
 		{Key: "drain", Field: "Drain", Default: "30s", Bounds: options.Bounds{Hi: 1<<63 - 1}, Help: "`TIME` that open connections may go on after SIGTERM"},
 	}},
 }

@@ -42,6 +42,8 @@ type Ports struct {
 	IsolateProtocol   bool
 	MaxConnections    int // of each port
 
+	Page string // address of the dashboard; empty: none
+
 	Drain time.Duration `reload:"live"` // how long open connections may go on after SIGTERM
 }
 
@@ -163,7 +165,11 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	}
 	n.ports = openLocalPorts(&r.Ports, open, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
 	n.ports.openInner(n.client, cfg.DataDir, &n.counts)
-	all, err := r.Onions.hostings()
+	err = n.openPage(r.Page, log)
+	var all []hosting
+	if err == nil {
+		all, err = r.Onions.hostings()
+	}
 	if n.onions = newOnions(n.client, log); err == nil {
 		err = n.onions.start(all)
 	}
@@ -187,7 +193,7 @@ func (r *proxyRole) confinement(dataDir string) confinement {
 	for _, p := range ports {
 		c = c.sockets(p.Addr)
 	}
-	c = c.client(&r.Config)
+	c = c.sockets(r.Page).client(&r.Config)
 	all, _ := r.Onions.hostings() // check has seen the error
 	return c.hosting(all)
 }
@@ -218,6 +224,8 @@ type proxyNode struct {
 	log      *slog.Logger
 	terminal io.Writer // for a progress bar
 	drain    atomic.Int64
+
+	closePage func() // nil: there is no page
 }
 
 func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
@@ -310,7 +318,10 @@ func (n *proxyNode) shutdown(ctx context.Context) error {
 }
 
 func (n *proxyNode) close() error {
-	n.client.Silence() // first: programs' connections end now, and exits need not hear of each
+	if n.closePage != nil {
+		n.closePage()
+	}
+	n.client.Silence() // before the ports: programs' connections end now, and exits need not hear of each
 	n.ports.close()
 	return errors.Join(n.onions.close(), n.client.Close())
 }

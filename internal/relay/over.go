@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/netip"
+
+	"github.com/chivenet/chive/internal/channel"
 )
 
 // Over is a network that is not the kernel's: see Config.Dial and Config.OpenPort.
@@ -16,3 +18,9 @@ type Over struct {
 // package's Config, and a *Relay of that package comes back. The public package sets it at its start: it is above
 // this one, and an exported function of it would be public.
 var NewOver func(cfg any, over Over) (relay any, err error)
+
+// InnerOf returns what stands behind a *Relay of the public package, which sets it as it does NewOver.
+var InnerOf func(relay any) *Relay
+
+// LinkUse returns the use of the relay's links.
+func (r *Relay) LinkUse() []channel.LinkUse { return r.channels.Use() }

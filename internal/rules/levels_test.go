@@ -92,6 +92,7 @@ var levels = map[string]int{
 	"internal/ptspec":      4,
 	"internal/site":        4,
 
+	"internal/page":      5,
 	"internal/path":      5,
 	"internal/builtin":   6, // Chive's own transports, by package fte
 	"internal/pt":        5,
@@ -125,6 +126,7 @@ var levels = map[string]int{
 	"program/commandline": top + 1,
 
 	"internal/proxydial":   top + 1, // what the proxy listeners dial through
+	"internal/clientpage":  top + 1, // what a page shows of a client
 	"internal/lab/ports":   3,       // ports of loopback: it knows of no network
 	"internal/lab/target":  3,       // what traffic goes to: neither does it
 	"internal/lab/labtest": 3,       // helpers of tests: neither do they
@@ -150,6 +152,7 @@ var levels = map[string]int{
 	"chivelab/internal/links":      top + 3,
 	"chivelab/internal/linkstack":  top + 4,
 	"chivelab/internal/linktun":    top + 4,
+	"chivelab/internal/labpage":    top + 3,
 	"chivelab/internal/scale":      top + 4,
 	"chivelab/internal/wan":        top + 5,
 	"chivelab/plot":                top + 2,

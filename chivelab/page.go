@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	"github.com/chivenet/chive/chivelab/internal/labpage"
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/page"
+	"github.com/chivenet/chive/lab"
+)
+
+// showPage serves the page of a network until stop; an empty address: none. ended has the error
+// if it ends by itself.
+func showPage(at string, nw *lab.Network, log *slog.Logger) (url string, ended <-chan error, stop func(), err error) {
+	if at == "" {
+		return "", nil, func() {}, nil
+	}
+	shown := labpage.New(nw)
+	failed := make(chan error, 1)
+	url, stop, err = daemon.ServePage(at, page.Config{State: shown.State, Follow: shown.Follow, End: shown.End, Log: log}, func(err error) {
+		select {
+		case failed <- err:
+		default: // an earlier failure ends the program
+		}
+	})
+	if err != nil {
+		return "", nil, nil, fault.New(fault.KindOf(err), "--page: %w", err)
+	}
+	return url, failed, stop, nil
+}
+
+// upJSON is what "up --json" prints: the network, and the page's URL if there is one.
+func upJSON(nw *lab.Network, url string) ([]byte, error) {
+	b, err := json.Marshal(nw)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	if url == "" {
+		return b, nil
+	}
+	var all map[string]any
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	all["page"] = url
+	b, err = json.Marshal(all)
+	return b, fault.Wrap(fault.Local, err)
+}
