@@ -90,6 +90,7 @@ var boundTests = map[string]string{
 	"site/server.go":     "TestHeaderTime",
 	"site/list.go":       "TestListsOnce TestListersWait TestListIsBounded",
 	"localhttp/crowd.go": "TestCrowd",
+	"page/hub.go":        "TestReadersAreBounded TestSlowReader TestManyEvents",
 
 	"userstack/stack_linux.go": "TestBound",
 
