@@ -40,7 +40,8 @@ type Env struct {
 	// Padding bounds what padding machines send; nil: there are none.
 	Padding *PaddingLimits
 
-	ahead handshake.KeyAhead // for a client's next onionskin
+	ahead    handshake.KeyAhead // for a client's next onionskin
+	counting atomic.Bool        // see Count
 
 	tellers tellers // of the ends of circuits
 }
@@ -86,6 +87,7 @@ type Circuit struct {
 	home    atomic.Pointer[channel.CircuitEnd]
 	partner atomic.Pointer[channel.CircuitEnd]
 	hops    atomic.Pointer[[]*Hop] // replaced whole under mu
+	counts  atomic.Pointer[carried]
 
 	mu sync.Mutex // guards what follows, sealing, and the order on the home queue
 	// closing
@@ -93,12 +95,11 @@ type Circuit struct {
 	roomWait bool // home's queue was full
 	credit   bool // owned by home's reader: a hop has too little to wake a stream during the batch
 	ended    bool // the last thing of closing
+	early    int8 // RELAY_EARLY cells left to send
 	cause    error
 	done     chan struct{} // made by Done
 	onEnd    []func(error)
-	// sending
-	early int // RELAY_EARLY cells left to send
-	pads  *padder
+	pads     *padder // of sending
 
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch

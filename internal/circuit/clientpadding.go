@@ -91,6 +91,7 @@ func dropAtClient(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	}
 	if p := c.paddingWith(h); p != nil {
 		p.heard()
+		c.countDelivered(len(m.Data))
 	}
 	return nil
 }

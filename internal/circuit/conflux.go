@@ -177,7 +177,7 @@ func (s *ConfluxSet) queue(slot []byte, cmd cell.RelayCommand, stream uint16, bo
 	if err := h.fill(slot, cmd, stream, body); err != nil {
 		return nil, err
 	}
-	if flush, err = h.queueCell(cell.CmdRelay, cmd, slot); err == nil {
+	if flush, err = h.queueCell(cell.CmdRelay, cmd, slot, len(body)); err == nil {
 		s.countLocked(1)
 	}
 	return flush, err

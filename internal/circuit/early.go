@@ -12,7 +12,7 @@ import (
 const relayEarlyBudget = 8
 
 // clientEarly returns how many of them a client sends: 8 or 7, as C tor's does.
-func clientEarly() int { return relayEarlyBudget - rand.IntN(2) }
+func clientEarly() int8 { return relayEarlyBudget - int8(rand.IntN(2)) }
 
 // SendEarly is Send in a RELAY_EARLY cell, of which a client's circuit has 7 or 8.
 func (h *Hop) SendEarly(cmd cell.RelayCommand, stream uint16, body []byte) error {

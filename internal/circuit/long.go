@@ -78,6 +78,7 @@ func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
 		if err := h.c.home.Load().Send(slot[:]); err != nil {
 			return err
 		}
+		h.c.countSent(1, len(f))
 	}
 	return nil
 }

@@ -146,6 +146,7 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 	if err != nil {
 		return 0, 0, false, nil, err
 	}
+	c.countSent(k, n)
 	if claimed {
 		flush = home.Channel()
 	}
@@ -200,7 +201,7 @@ func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, bo
 	if err := h.fill(slot[:], cmd, stream, body); err != nil {
 		return err
 	}
-	flush, err := h.queueCell(cc, cmd, slot[:])
+	flush, err := h.queueCell(cc, cmd, slot[:], len(body))
 	flushAfter(flush, cmd)
 	return err
 }
@@ -218,9 +219,9 @@ func flushAfter(flush *channel.Channel, cmd cell.RelayCommand) {
 	flush.Flush()
 }
 
-// queueCell seals and queues one cell; flush is a channel that the caller must
+// queueCell seals and queues one cell with a body of size bytes; flush is a channel that the caller must
 // flush without the lock.
-func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (flush *channel.Channel, err error) {
+func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte, size int) (flush *channel.Channel, err error) {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,6 +241,7 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	}
 	c.sealLocked(h, slot, cc)
 	claimed, err := home.EnqueueSoon(slot)
+	c.countSent(1, size)
 	if claimed {
 		flush = home.Channel()
 	}

@@ -313,7 +313,7 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 	b.circs.add(circ)
 	b.m.built(b.took, circ.Protection())
 	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Purpose: b.life.report().Purpose, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
-	b.life.closes(circ, circ.Close)
+	b.life.closes(circ, cc, circ.Close)
 	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
 }

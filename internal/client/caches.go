@@ -346,7 +346,7 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*cacheCircuit, e
 	}
 	d.life = life
 	life.extended(1)
-	life.closes(nil, func() { k.retire(d) })
+	life.closes(nil, d.Circuit, func() { k.retire(d) })
 	life.built()
 	return d, nil
 }

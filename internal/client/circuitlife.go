@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/path"
 )
@@ -28,11 +29,12 @@ type circuitLife struct {
 
 	mu    sync.Mutex // guards what follows
 	r     CircuitReport
-	hops  []Router     // of the whole path
-	close func()       // closes it, once it is built
-	circ  *OpenCircuit // nil: it is not built, or is to a directory
-	end   bool         // a controller closes it
-	told  bool         // its end was told
+	hops  []Router         // of the whole path
+	close func()           // closes it, once it is built
+	circ  *OpenCircuit     // nil: it is not built, or is to a directory
+	cells *circuit.Circuit // what counts its cells; nil: it is not built
+	end   bool             // a controller closes it
+	told  bool             // its end was told
 }
 
 // begin notes that a circuit is being built.
@@ -123,9 +125,9 @@ func (l *circuitLife) further(next Router) {
 }
 
 // closes notes how the circuit is closed, now that all of its hops are there.
-func (l *circuitLife) closes(circ *OpenCircuit, closing func()) {
+func (l *circuitLife) closes(circ *OpenCircuit, cells *circuit.Circuit, closing func()) {
 	l.mu.Lock()
-	l.circ, l.close = circ, closing
+	l.circ, l.cells, l.close = circ, cells, closing
 	end := l.end
 	l.mu.Unlock()
 	if end {
@@ -206,6 +208,26 @@ func (c *Client) Circuits() []CircuitReport {
 	}
 	slices.SortFunc(out, func(a, b CircuitReport) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+// CountCells says whether circuits count what they carry from now on.
+func (c *Client) CountCells(on bool) { c.env.Count(on) }
+
+// Carried returns what each circuit that is built, or was, has carried while that was counted.
+func (c *Client) Carried() map[uint64]circuit.Carried {
+	out := map[uint64]circuit.Carried{}
+	for _, l := range c.lives.allCircuits() {
+		if id, cells := l.counted(); cells != nil {
+			out[id] = cells.Carried()
+		}
+	}
+	return out
+}
+
+func (l *circuitLife) counted() (uint64, *circuit.Circuit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.ID, l.cells
 }
 
 // ErrUnknown is the error of a number that no circuit or no stream has.

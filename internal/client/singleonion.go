@@ -153,7 +153,7 @@ func (s singleServiceNetwork) direct(ctx context.Context, d *netdir.Directory, t
 	}
 	circ := &OpenCircuit{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
 	circ.life = c.begin(circ.id, circ.path, ForOnions, false, nil)
-	circ.life.closes(circ, circ.Close)
+	circ.life.closes(circ, engine, circ.Close)
 	circ.life.built()
 	c.circs.add(circ)
 	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Purpose: ForOnions, Hops: 1, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})

@@ -3,12 +3,15 @@ package tord
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/netdir"
@@ -116,6 +119,7 @@ func sameStatus(a, b netdir.Relay) bool {
 type meters struct {
 	streams map[uint64][2]uint64 // bytes read and written
 	guards  map[string]guard.GuardInfo
+	carried map[uint64]circuit.Carried
 }
 
 // liveness tells when the network comes and goes.
@@ -139,6 +143,13 @@ func (m *meters) second(t *tor, c *client.Client) {
 	} else {
 		m.streams = nil
 	}
+	if want := t.server.Wanted("CIRC_BW"); want {
+		c.CountCells(true)
+		m.cells(t, c)
+	} else if m.carried != nil {
+		c.CountCells(false)
+		m.carried = nil
+	}
 	if t.server.Wanted("GUARD") {
 		m.compareGuards(t, c)
 	} else {
@@ -158,6 +169,37 @@ func (m *meters) bandwidth(t *tor, c *client.Client) {
 		}
 	}
 	m.streams = next
+}
+
+// cells tells what each circuit has carried.
+func (m *meters) cells(t *tor, c *client.Client) {
+	next, now := c.Carried(), time.Now()
+	if m.carried != nil { // else it was not counted up to now
+		for _, id := range slices.Sorted(maps.Keys(next)) {
+			if line := carriedLine(id, m.carried[id], next[id], now); line != "" {
+				t.tell("CIRC_BW", line)
+			}
+		}
+	}
+	m.carried = next
+}
+
+// carriedLine returns the text of a CIRC_BW event; empty: there was nothing.
+func carriedLine(id uint64, was, now circuit.Carried, at time.Time) string {
+	if was.Read == now.Read && was.Written == now.Written {
+		return ""
+	}
+	s := fmt.Sprintf("ID=%d READ=%d WRITTEN=%d TIME=%s DELIVERED_READ=%d OVERHEAD_READ=%d DELIVERED_WRITTEN=%d OVERHEAD_WRITTEN=%d",
+		id, now.Read-was.Read, now.Written-was.Written, at.UTC().Format(microForm), now.DeliveredRead-was.DeliveredRead, now.OverheadRead-was.OverheadRead,
+		now.DeliveredWritten-was.DeliveredWritten, now.OverheadWritten-was.OverheadWritten)
+	if f := now.Flow; f.Cwnd > 0 {
+		slow := 0
+		if f.SlowStart {
+			slow = 1
+		}
+		s += fmt.Sprintf(" SS=%d CWND=%d RTT=%d MIN_RTT=%d", slow, f.Cwnd, f.RTT.Milliseconds(), f.MinRTT.Milliseconds())
+	}
+	return s
 }
 
 // compareGuards tells what became of the guards.

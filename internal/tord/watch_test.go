@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
@@ -88,5 +90,24 @@ func TestStatuses(t *testing.T) {
 	}
 	if !none(statuses(changedRelays(d, d))) {
 		t.Error("relays have changed by themselves")
+	}
+}
+
+// TestCarriedLine: a CIRC_BW event has what is new since the last one, and nothing new is no event.
+func TestCarriedLine(t *testing.T) {
+	was := circuit.Carried{Read: 509, Written: 1018, DeliveredRead: 20, OverheadRead: 478, DeliveredWritten: 10, OverheadWritten: 986}
+	now := circuit.Carried{Read: 1527, Written: 1018, DeliveredRead: 420, OverheadRead: 1074, DeliveredWritten: 10, OverheadWritten: 986}
+	at := time.Date(2026, 5, 1, 12, 0, 0, 7000, time.UTC)
+	want := "ID=5 READ=1018 WRITTEN=0 TIME=2026-05-01T12:00:00.000007 DELIVERED_READ=400 OVERHEAD_READ=596 DELIVERED_WRITTEN=0 OVERHEAD_WRITTEN=0"
+	if got := carriedLine(5, was, now, at); got != want {
+		t.Error(got)
+	}
+	if got := carriedLine(5, now, now, at); got != "" {
+		t.Error(got)
+	}
+	now.Written += 509
+	now.Flow = flow.State{Cwnd: 124, SlowStart: true, RTT: 80 * time.Millisecond, MinRTT: 75 * time.Millisecond}
+	if got := carriedLine(5, was, now, at); !strings.HasSuffix(got, "OVERHEAD_WRITTEN=0 SS=1 CWND=124 RTT=80 MIN_RTT=75") {
+		t.Error(got)
 	}
 }
