@@ -92,6 +92,7 @@ type Channel struct {
 	running int // goroutines of the channel: the reader, and the writer while it has the turn
 
 	// owned by the goroutine that has the turn
+	begun    *slab // bytes that wait for more of their record; nil: none do. See writeCut
 	writable []*CircuitEnd
 	deadline time.Time
 
@@ -108,6 +109,7 @@ type Channel struct {
 	ack     func()
 	hold    *hold // made when the reader first needs it
 
+	common bool // records have C tor's sizes
 	opened time.Time
 	luck   float64 // what is random in the time for which it rests, from 0 to 1
 
@@ -115,6 +117,7 @@ type Channel struct {
 	out, in         atomic.Uint64 // bytes of cells so far
 	doubt           atomic.Int64  // since when the link is in doubt, see Unanswered; zero: it is not
 	pad             *padder
+	unsent          *time.Timer // writes what the handshake left; may be nil
 
 	backlog atomic.Int64         // cells that came here and wait on other channels, see holdBack
 	held    atomic.Pointer[hold] // the reader waits for fewer of them
@@ -142,6 +145,7 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 		opened:     cfg.Now(),
 		emptySince: cfg.Now(),
 		luck:       mrand.Float64(),
+		common:     l.Common,
 	}
 	ch.address = cfg.Memory.Address(netaddr.Of(l.Conn.RemoteAddr()))
 	ch.account = ch.address.Open(account.Link, ch.evict)
@@ -158,6 +162,7 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())
 	ch.lastOut.Store(cfg.Now().UnixNano())
+	ch.holdUnsent()
 	ch.pad = newPadder(ch, cfg.Padding.get())
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -198,6 +203,9 @@ func (ch *Channel) leave() {
 	defer ch.address.Close()
 	defer ch.account.Close()
 	ch.pad.stop()
+	if ch.unsent != nil {
+		ch.unsent.Stop()
+	}
 	ch.dropAll()
 }
 

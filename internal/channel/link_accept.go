@@ -56,6 +56,7 @@ func (a *accepting) run(peer netip.Addr) (*Link, error) {
 		return nil, err
 	}
 	l := newLink(a.conn, a.cells, &netinfo, a.start, a.cfg.now())
+	l.Common = a.cfg.Common
 	if a.proved {
 		l.Peer, l.PeerAuthenticated = a.certs.id, true
 	}

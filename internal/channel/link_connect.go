@@ -67,6 +67,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 	tlsSum := sha256.Sum256(c.leaf)
 	l := newLink(c.conn, c.cells, &c.netinfo, c.start, now)
 	l.Initiator, l.Dialled, l.PeerAuthenticated, l.AsClient = true, addr, true, !c.cfg.proves()
+	l.Common = c.cfg.Common && l.AsClient
 	peer, err := checkResponder(c.certs, tlsSum, now)
 	if err != nil {
 		if l.ClockSkewKnown && (errors.Is(err, cert.ErrExpired) || errors.Is(err, cert.ErrNotYetValid)) {
@@ -82,7 +83,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 		return nil, fault.New(fault.Protocol, "CERTS: the relay's %s identity is not the expected one", which)
 	}
 	l.Peer = peer.id
-	if err := c.reply(peer, tlsSum, addr, now); err != nil {
+	if err := c.reply(l, peer, tlsSum, now); err != nil {
 		return nil, err
 	}
 	c.cfg.log().Debug("link is open", "peer", l.Peer, "version", l.Version, "group", c.group, "skew", l.ClockSkew)
@@ -123,9 +124,9 @@ func (c *connecting) read() error {
 }
 
 // reply sends NETINFO, and before it CERTS and AUTHENTICATE when this end has an
-// identity and is no bridge.
-func (c *connecting) reply(peer *peerCerts, tlsSum [32]byte, addr netip.AddrPort, now time.Time) error {
-	netinfo := cell.Netinfo{Other: addr.Addr().Unmap()} // a client sends neither its time nor its address
+// identity and is no bridge. If the link is to look like C tor's, l's channel sends NETINFO.
+func (c *connecting) reply(l *Link, peer *peerCerts, tlsSum [32]byte, now time.Time) error {
+	netinfo := cell.Netinfo{Other: l.Dialled.Addr().Unmap()} // a client sends neither its time nor its address
 	var out []byte
 	if id := c.cfg.Identity; c.cfg.proves() {
 		if !slices.Contains(c.challenge.Methods, cell.AuthMethodEd25519) {
@@ -145,6 +146,10 @@ func (c *connecting) reply(peer *peerCerts, tlsSum [32]byte, addr netip.AddrPort
 		netinfo.Time, netinfo.Mine = uint32(now.Unix()), c.cfg.Addrs
 	}
 	out = cell.AppendFixed(out, 0, cell.CmdNetinfo, netinfo.Append(nil))
+	if l.Common {
+		l.unsent = out
+		return nil
+	}
 	return c.cells.writeUnhashed(out, "NETINFO")
 }
 

@@ -44,6 +44,10 @@ type Link struct {
 	// beginning of the next cells.
 	Leftover []byte
 
+	// Common: TLS records have the sizes of C tor's; see LinkConfig.Common.
+	Common bool
+
+	unsent []byte // cells of the handshake that the channel sends with the first circuit's cell
 	number uint64 // of a link that this process opened; see LinkReport
 
 	read int // bytes that the peer sent until the handshake was done; zero: unknown
@@ -70,6 +74,11 @@ type LinkConfig struct {
 	// Bridge lets Connect behave like a client's, whatever Identity is: a relay to which a
 	// bridge connects must not learn that it is one.
 	Bridge bool
+
+	// Common lets the links of a client or a bridge look like C tor's to whoever watches the line: TLS records
+	// have the same sizes, which costs processor time, and a client's NETINFO is sent with the first circuit's
+	// cell. The channel sends it: without one, the peer waits for it.
+	Common bool
 
 	// AnyPeer lets Connect accept any identity that a relay proves, if it is called without
 	// an identity: for bridges with unknown fingerprints.

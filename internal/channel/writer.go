@@ -112,7 +112,7 @@ func (ch *Channel) write() error {
 }
 
 // writeRecord takes up to one record of cells, in the scheduler's order, and writes
-// them. The wire keeps the record while more records follow, unless last is set. If
+// them; see writeCut for links that look like C tor's. The wire keeps the record while more records follow, unless last is set. If
 // nothing waits, writeRecord gives up the turn and returns false.
 func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	now := ch.cfg.Now()
@@ -123,17 +123,15 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 			return false, err
 		}
 	}
-	record := slabPool.Get().(*slab)
-	defer slabPool.Put(record)
-	n, whole, of, hold, more := ch.pull(record.b, now, last)
+	record := ch.openRecord()
+	n, whole, of, follow, more := ch.pull(record, now)
 	if !more {
+		slabPool.Put(record)
 		return false, nil
 	}
-	if n == 0 && whole == nil {
+	if n == 0 && whole == nil && record.w == 0 {
+		slabPool.Put(record)
 		return true, ch.wire.push() // only the wire still has bytes
-	}
-	if ch.wire != nil {
-		ch.wire.gather(hold)
 	}
 	for i, c := range ch.writable {
 		if r := c.receiver(); r != nil {
@@ -141,36 +139,44 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		}
 		ch.writable[i] = nil
 	}
+	ch.lastOut.Store(now.UnixNano())
+	hold := follow && !last
+	if ch.common {
+		record.w += n
+		ch.countOut(n)
+		return true, ch.writeCut(record, follow, hold)
+	}
+	if ch.wire != nil {
+		ch.wire.gather(hold)
+	}
 	out := record.b[:n]
 	if whole != nil {
 		out = whole.b[:]
 	}
-	ch.lastOut.Store(now.UnixNano())
 	_, err = ch.conn.Write(out)
-	ch.out.Add(uint64(len(out)))
+	ch.countOut(len(out))
 	if s := ch.cfg.Stats; s != nil {
-		s.CellsOut.Add(uint64(len(out) / cell.Len))
-		s.BytesOut.Add(uint64(len(out)))
 		s.RecordsOut.Add(1)
 	}
 	if whole != nil {
 		putSlab(whole, of)
 	}
+	slabPool.Put(record)
 	return true, err
 }
 
-// pull takes up to one record of cells: n bytes of them in record, or a whole
-// slab, which account of counts. hold says that more records follow at once. If
+// pull takes up to one record of cells: n bytes of them in record, behind what it has, or a whole
+// slab, which account of counts. follow says that more records follow at once. If
 // nothing waits, pull gives up the turn and more is false.
-func (ch *Channel) pull(record []byte, now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
+func (ch *Channel) pull(record *slab, now time.Time) (n int, whole *slab, of *account.Account, follow, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.closed || ch.silent || !ch.hasQueuedLocked() && (ch.wire == nil || !ch.wire.hasKept()) {
+	if ch.closed || ch.silent || !ch.hasQueuedLocked() && record.w == 0 && (ch.wire == nil || !ch.wire.hasKept()) {
 		ch.turn = turnNobody
 		return 0, nil, nil, false, false
 	}
-	n, whole, of, ch.writable = ch.fillLocked(record, now, ch.writable[:0])
-	return n, whole, of, !last && ch.hasQueuedLocked(), true
+	n, whole, of, ch.writable = ch.fillLocked(record.b[record.w:], now, ch.writable[:0])
+	return n, whole, of, ch.hasQueuedLocked(), true
 }
 
 func (ch *Channel) hasQueuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
@@ -186,7 +192,7 @@ func (ch *Channel) fillLocked(record []byte, now time.Time, writable []*CircuitE
 	}
 	ch.sched.rescale(now, ch.circs)
 	weight := ch.sched.weight(now)
-	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 {
+	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 && !ch.common {
 		if s := c.q.popFull(); s != nil {
 			return 0, s, c.q.account, ch.countTakenLocked(c, recordCells, weight, writable)
 		}

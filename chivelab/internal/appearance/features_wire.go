@@ -41,12 +41,12 @@ func wireFeatures() []feature {
 		{"record-finished", onWire, "the first encrypted record's size: the end of TLS's handshake", same{}, nthRecord(0)},
 		{"record-versions", onWire, "the second's: VERSIONS", same{}, nthRecord(1)},
 		{"record-netinfo", onWire, "the usual size of the third: NETINFO, and what is sent with it", usual{}, nthRecord(2)},
-		{"records-largest", onWire, "the largest record of an upload, in steps of 4,096 bytes", same{}, func(v *view) []string {
+		{"records-largest", onWire, "the largest record of an upload", same{}, func(v *view) []string {
 			most := 0
 			for _, r := range v.upload() {
 				most = max(most, r.size)
 			}
-			return one("%d", (most+4095)/4096*4096)
+			return one("%d", most)
 		}},
 		{"records-cut", onWire, "whether records of an upload end inside a cell", share{N: 20, Within: 0.35}, func(v *view) []string {
 			var out []string
