@@ -5,8 +5,10 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -243,6 +245,34 @@ func TestMakeCross(t *testing.T) {
 	}
 	if _, err := SignRSACross(big, chutneyIdentity, exp); !fault.Is(err, fault.Config) {
 		t.Error(err)
+	}
+}
+
+// TestLinkLife: a certificate of TLS is valid for 5 to 364 whole days, or a second less.
+func TestLinkLife(t *testing.T) {
+	const day = 24 * time.Hour
+	for n, want := range map[uint64]time.Duration{0: 5 * day, 1: 5*day - time.Second, 2: 6 * day, 2*359 + 1: 364*day - time.Second, 2 * 360: 5 * day} {
+		if got, err := LinkLife(bytes.NewReader(binary.BigEndian.AppendUint64(nil, n))); err != nil || got != want {
+			t.Errorf("of %d: %v, not %v: %v", n, got, want, err)
+		}
+	}
+	if _, err := LinkLife(bytes.NewReader(nil)); !fault.Is(err, fault.Local) {
+		t.Error(err)
+	}
+}
+
+// TestSerial: all of a certificate's serial number is random, and it is not zero.
+func TestSerial(t *testing.T) {
+	now := utc("2026-05-05T12:00:00Z")
+	for n, want := range map[uint64]uint64{0: 1, 6: 6} {
+		der, err := (&X509{"www.a.net", "www.b.com", now, now}).Sign(io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint64(nil, n)), randReader()), &rsaKey().PublicKey, rsaKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := x509.ParseCertificate(der)
+		if err != nil || c.SerialNumber.Uint64() != want {
+			t.Errorf("of %d: %v, not %d: %v", n, c.SerialNumber, want, err)
+		}
 	}
 }
 

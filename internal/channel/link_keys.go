@@ -16,8 +16,7 @@ import (
 
 // Lifetimes of the certificates, as in C tor.
 const (
-	linkLife    = 2 * 24 * time.Hour   // link and authentication certificates
-	tlsLeafLife = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate expires earlier
+	linkLife    = 2 * 24 * time.Hour // link and authentication certificates
 	rsaX509Life = 365 * 24 * time.Hour
 	crossLife   = 10 * 365 * 24 * time.Hour
 	// The TLS key is RSA of 2,048 bits, as C tor's. Its signature is 72 % of what the handshakes of a link cost a relay, and
@@ -65,7 +64,7 @@ type RelayKeys struct {
 
 // NewRelayKeys makes the short-lived keys and certificates: a TLS key with a certificate
 // that looks like C tor's, a link certificate over it, and an authentication key. It takes
-// about 100 ms to make the TLS key.
+// about 200 ms to make the RSA keys.
 func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
 	signing, err := cert.ParseEd25519(id.SigningCert)
 	if err != nil {
@@ -86,7 +85,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	k.ID.Ed = signing.Signer
 	k.ID.RSA, k.rsaSHA256 = cert.RSAKeyID(&id.RSA.PublicKey)
 
-	rsaCert, err := k.makeX509(rand, now, id.RSA)
+	x, err := k.makeX509(rand, now, id.RSA)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +99,13 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	link := cert.Ed25519{Type: cert.SigningVTLS, Expires: k.Expires, KeyType: cert.KeySHA256OfX509, Key: k.leafSum}
 	auth := cert.Ed25519{Type: cert.SigningVLinkAuth, Expires: k.Expires, KeyType: cert.KeyEd25519, Key: cert.IdentityOf(k.auth)}
 	sign := cert.Signer(id.Signing.Sign)
-	common := cell.Certs{{Type: cell.CertRSAID, Body: rsaCert}, {Type: cell.CertEdSigning, Body: id.SigningCert}, {Type: cell.CertRSAEdIdentity, Body: cross}}
-	k.responder = append(common[:3:3], cell.Cert{Type: cell.CertEdLink, Body: link.Encode(sign)}).Append(nil)
-	k.initiator = append(common[:3:3], cell.Cert{Type: cell.CertEdAuth, Body: auth.Encode(sign)}).Append(nil)
+	// C tor's CERTS begins with a certificate that is of no use any more. So does this one: a watcher sees its length.
+	certs := func(obsolete, ed cell.Cert) []byte {
+		return cell.Certs{obsolete, {Type: cell.CertRSAID, Body: x.identity}, {Type: cell.CertEdSigning, Body: id.SigningCert}, ed,
+			{Type: cell.CertRSAEdIdentity, Body: cross}}.Append(nil)
+	}
+	k.responder = certs(cell.Cert{Type: cell.CertTLSLinkX509, Body: x.leaf}, cell.Cert{Type: cell.CertEdLink, Body: link.Encode(sign)})
+	k.initiator = certs(cell.Cert{Type: cell.CertRSAAuthX509, Body: x.auth}, cell.Cert{Type: cell.CertEdAuth, Body: auth.Encode(sign)})
 	return k, nil
 }
 
@@ -112,12 +115,28 @@ func (k *RelayKeys) Last(now time.Time, more time.Duration) bool {
 	return k.Expires.Sub(now) >= more && k.made.Sub(now) < time.Hour
 }
 
-// makeX509 makes the TLS certificate, which it stores in k, and the RSA identity
-// certificate, which it returns.
-func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) ([]byte, error) {
-	tlsKey, err := rsa.GenerateKey(rand, tlsLeafKeyBits)
+// Age returns how old the keys are.
+func (k *RelayKeys) Age(now time.Time) time.Duration { return now.Sub(k.made) }
+
+// x509s are a relay's X.509 certificates.
+type x509s struct {
+	leaf     []byte // of TLS
+	auth     []byte // of a key that nobody uses any more
+	identity []byte
+}
+
+// makeX509 makes the certificates, and stores that of TLS with its key in k.
+func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) (*x509s, error) {
+	var keys [2]*rsa.PrivateKey // of TLS, and of the obsolete AUTHENTICATE
+	for i := range keys {
+		var err error
+		if keys[i], err = rsa.GenerateKey(rand, tlsLeafKeyBits); err != nil {
+			return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
+		}
+	}
+	tlsLife, err := cert.LinkLife(rand)
 	if err != nil {
-		return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
+		return nil, err
 	}
 	subject, err := cert.RandomHostname(rand, 8, 20, ".net")
 	if err != nil {
@@ -134,13 +153,19 @@ func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.Privat
 		}
 		return c.Sign(rand, pub, identity)
 	}
-	leaf, err := make(subject, tlsLeafLife, &tlsKey.PublicKey)
-	if err != nil {
+	var out x509s
+	if out.leaf, err = make(subject, tlsLife, &keys[0].PublicKey); err != nil {
 		return nil, err
 	}
-	k.server = serverTLS(tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey})
-	k.leafSum = sha256.Sum256(leaf)
-	return make(issuer, rsaX509Life, &identity.PublicKey)
+	if out.auth, err = make(subject, tlsLife, &keys[1].PublicKey); err != nil {
+		return nil, err
+	}
+	if out.identity, err = make(issuer, rsaX509Life, &identity.PublicKey); err != nil {
+		return nil, err
+	}
+	k.server = serverTLS(tls.Certificate{Certificate: [][]byte{out.leaf}, PrivateKey: keys[0]})
+	k.leafSum = sha256.Sum256(out.leaf)
+	return &out, nil
 }
 
 // serverTLS returns the TLS configuration of a responder. It asks for no

@@ -158,6 +158,10 @@ func TestDocuments(t *testing.T) {
 		t.Error(status)
 	}
 	res, _ := ask(t, s, "GET / HTTP/1.0\r\n\r\n")
+	if len(res.Header) != 1 || res.Header.Get("Date") != when.Format(http.TimeFormat) {
+		t.Error(res.Header)
+	}
+	res, _ = ask(t, s, "GET /tor/robots.txt HTTP/1.0\r\n\r\n")
 	if res.Header.Get("X-Your-Address-Is") != "192.0.2.7" || res.Header.Get("Date") != when.Format(http.TimeFormat) {
 		t.Error(res.Header)
 	}

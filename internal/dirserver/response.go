@@ -62,31 +62,32 @@ func (s *Server) write(c *paced, acct *account.Account, peer Peer, enc string, r
 	}
 }
 
-// head encodes the status line and the headers. A length below zero is not
-// known: the end of the connection ends the body.
+// head encodes the status line and the headers: those of C tor, in its order. A length below zero is not
+// known: the end of the connection ends the body, as it does if there is none.
 func (s *Server) head(peer Peer, res *Response, length int, enc string) []byte {
 	var b bytes.Buffer
 	now := s.cfg.Now().UTC()
 	fmt.Fprintf(&b, "HTTP/1.0 %d %s\r\nDate: %s\r\n", res.Status, res.Reason, now.Format(http.TimeFormat))
-	if peer.Addr.IsValid() && !peer.MultiHop {
-		fmt.Fprintf(&b, "X-Your-Address-Is: %s\r\n", peer.Addr)
-	}
-	for _, h := range res.Header {
-		fmt.Fprintf(&b, "%s\r\n", h)
-	}
 	if len(res.Parts) > 0 && res.Status == 200 {
+		b.WriteString("Content-Type: text/plain\r\n")
+		if peer.Addr.IsValid() && !peer.MultiHop {
+			fmt.Fprintf(&b, "X-Your-Address-Is: %s\r\n", peer.Addr)
+		}
 		if enc == "" {
 			enc = "identity"
 		}
-		fmt.Fprintf(&b, "Content-Type: text/plain\r\nContent-Encoding: %s\r\n", enc)
+		fmt.Fprintf(&b, "Content-Encoding: %s\r\n", enc)
+		if length >= 0 {
+			fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
+		}
 		if res.MaxAge > 0 {
 			fmt.Fprintf(&b, "Expires: %s\r\n", now.Add(res.MaxAge).Format(http.TimeFormat))
 		}
+		for _, h := range res.Header {
+			fmt.Fprintf(&b, "%s\r\n", h)
+		}
 	}
-	if length >= 0 {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
-	}
-	b.WriteString("Connection: close\r\n\r\n")
+	b.WriteString("\r\n")
 	return b.Bytes()
 }
 

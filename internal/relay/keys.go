@@ -25,6 +25,7 @@ const (
 	rotationDays  = 28                 // onion-key-rotation-days
 	graceDays     = 7                  // onion-key-grace-period-days
 	linkRenewLeft = 24 * time.Hour     // of the two days that link keys live
+	linkRenewAge  = 2 * time.Hour      // how old they become
 	maxRotation   = 90 * 24 * time.Hour
 )
 
@@ -183,7 +184,7 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 	if err != nil {
 		return false, err
 	}
-	if k.link == nil || k.relink || signing || !k.link.Last(now, linkRenewLeft) {
+	if k.link == nil || k.relink || signing || !k.link.Last(now, linkRenewLeft) || k.link.Age(now) >= linkRenewAge {
 		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
 		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
 			return false, err

@@ -108,6 +108,12 @@ func TestKeysEndByTheCalendar(t *testing.T) {
 	if _, err := k.Renew(now.Add(-time.Minute), 28*day, 7*day); err != nil || k.Link() != link {
 		t.Error("other link keys after a correction of a minute", err)
 	}
+	if _, err := k.Renew(now.Add(linkRenewAge-time.Second), 28*day, 7*day); err != nil || k.Link() != link {
+		t.Error("other link keys before their time", err)
+	}
+	if _, err := k.Renew(now.Add(linkRenewAge), 28*day, 7*day); err != nil || k.Link() == link {
+		t.Error("the link keys are two hours old, and the same", err)
+	}
 }
 
 func TestStale(t *testing.T) {

@@ -59,7 +59,9 @@ func (c *Config) openPort(network string, at netip.AddrPort) (net.Listener, erro
 	if c.OpenPort != nil {
 		return c.OpenPort(at)
 	}
-	return inherit.Listen(new(net.ListenConfig), network, at.String())
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // C tor has none, and a bridge's port must not tell by it what it is
+	return inherit.Listen(&lc, network, at.String())
 }
 
 // reopenPorts opens the ports that New opened, with the same numbers.
