@@ -46,6 +46,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	wg.Go(panics.Keep(r.log, rest, func() { r.announce(ctx) }))
 	first, _ := first4(r.Addrs())
 	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
+	r.warnBare()
 	<-ctx.Done()
 	// First, so that a connection that comes from now on is refused, or waits for the next program if
 	// the port is handed over, and none is taken in vain. Transports go on with the circuits.
@@ -108,4 +109,12 @@ func (r *Relay) announce(ctx context.Context) {
 	}
 	r.reachable.Store(true)
 	r.publisher.run(ctx)
+}
+
+// warnBare says what a bridge without a transport cannot hide: Go's TLS answers otherwise than OpenSSL's, whatever
+// this program does.
+func (r *Relay) warnBare() {
+	if r.cfg.Bridge && r.transports == nil {
+		r.log.Warn("the bridge has no transport: whoever connects to its port once, or watches it, can tell that it is a bridge of Chive's")
+	}
 }
