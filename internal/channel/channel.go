@@ -107,6 +107,7 @@ type Channel struct {
 	handed  int           // bytes handed out before those, since circuits last passed on what they got
 	tail    int           // bytes after the last whole record's worth
 	ack     func()
+	taken   int   // bytes that came since the socket was empty or others had their turn
 	hold    *hold // made when the reader first needs it
 
 	common bool // records have C tor's sizes

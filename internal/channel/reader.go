@@ -25,6 +25,10 @@ const maxBatch = 4 * recordCells * cell.Len
 // more for the same time of a processor. More than four links made no difference, and a cell waits for the whole batch.
 const batchLinks = 4
 
+// readTurn is how many bytes a reader takes from a socket that never runs empty before the readers of other links have their
+// turn. Go's scheduler would let it go on for 10 ms, which is as much as the kernel holds for some links and not for others.
+const readTurn = 16 * maxBatch
+
 // batchShares bounds how much the reader hands out before circuits pass on what they
 // got: maxBatch for each circuit of the batch, for at most this many circuits. So an
 // exit's writes for one circuit do not become smaller because other circuits are
@@ -113,6 +117,10 @@ func (ch *Channel) readBusy() error {
 		n = copy(buf, buf[used:n])
 		if ch.pending == 0 {
 			ch.holdBack()
+			if ch.taken >= readTurn {
+				ch.taken = 0
+				runtime.Gosched()
+			}
 		}
 		if ch.wire == nil {
 			ch.ack()
@@ -134,6 +142,7 @@ func (ch *Channel) readBusy() error {
 			ch.wire.barren = 0
 		}
 		ch.pending += k
+		ch.taken += k
 		if ch.tail += k; ch.tail >= recordCells*cell.Len {
 			ch.tail = 0
 		}
@@ -237,7 +246,7 @@ func (ch *Channel) drained() {
 	if !wrote && (client || ch.tail < recordCells/2*cell.Len) {
 		ch.ack()
 	}
-	ch.tail = 0
+	ch.tail, ch.taken = 0, 0
 }
 
 // dispatch handles every whole cell in b and returns how many bytes they took. If a
