@@ -196,6 +196,10 @@ func TestProgram(t *testing.T) {
 		{"GETINFO net/listeners/control", "250-net/listeners/control=\"127.0.0.1:" + port + "\" \"unix:" + r.dir + "/s\"\n250 OK"},
 		{"GETINFO net/listeners/or stream-status", "250-net/listeners/or=\n250-stream-status=\n250 OK"},
 		{"GETINFO net/listeners/none", `552 Unrecognized key "net/listeners/none"`},
+		{"SETCONF LogMessageDomains=1 ProtocolWarnings=1", "250 OK"}, // bine's tests
+		{"GETCONF LogMessageDomains ProtocolWarnings", "250-LogMessageDomains=1\n250 ProtocolWarnings=1"},
+		{"RESETCONF LogMessageDomains ProtocolWarnings", "250 OK"},
+		{"GETCONF LogMessageDomains ProtocolWarnings", "250-LogMessageDomains=0\n250 ProtocolWarnings=0"},
 		{"GETINFO status/circuit-established status/enough-dir-info dormant", "250-status/circuit-established=0\n250-status/enough-dir-info=0\n250-dormant=0\n250 OK"},
 		{"GETINFO config-can-saveconf config-file", "250-config-can-saveconf=1\n250-config-file=" + r.dir + "/torrc\n250 OK"},
 		{"GETINFO address", "551 Address unknown"},
