@@ -101,6 +101,11 @@ devp2p:
 libp2p:
 	cd libp2p && go vet ./... && go test -timeout 5m ./...
 
+# judge-snap has an empty stock geth take the state of another one by snap, through two sidecars: half a minute.
+.PHONY: judge-snap
+judge-snap:
+	cd devp2p && CHIVE_SNAP=1 CHIVE_INTEROP=1 PATH="$(CURDIR)/bin/peers:$$PATH" go test -count 1 -timeout 10m -v -run '^TestSnapSync$$' ./interop
+
 # peers builds stock geth and go-ethereum's judge, devp2p, into bin/peers. The first time
 # takes some minutes.
 peers:
