@@ -154,7 +154,7 @@ func (c conf) get(name string) ([]control.Line, error) {
 		}
 		return out, nil
 	}
-	usual, has := o.standard()
+	usual, has := c.standard(o)
 	return []control.Line{{Key: o.name, Value: usual, HasValue: has}}, nil
 }
 
@@ -170,12 +170,20 @@ func (o *option) standard() (string, bool) {
 	return v, true
 }
 
+// standard returns an option's default value here: TestingTorNetwork changes some, of which Chive has one.
+func (c conf) standard(o *option) (string, bool) {
+	if o.name == "EnforceDistinctSubnets" && slices.Contains(c["TestingTorNetwork"], "1") {
+		return "0", true
+	}
+	return o.standard()
+}
+
 // one returns the value of an option that has one line.
 func (c conf) one(name string) string {
 	if v := c[name]; len(v) > 0 {
 		return v[len(v)-1]
 	}
-	v, _ := find(name).standard()
+	v, _ := c.standard(find(name))
 	return v
 }
 
@@ -186,7 +194,7 @@ func (c conf) on(name string) bool { return c.one(name) == "1" }
 func (c conf) text() string {
 	var b strings.Builder
 	for _, o := range allOptions() {
-		usual, _ := o.standard()
+		usual, _ := c.standard(o)
 		for _, v := range c[o.name] {
 			if !o.transient() && (o.list() || v != usual) {
 				b.WriteString(o.name + " " + fileValue(v) + "\n")
@@ -227,7 +235,7 @@ func changed(before, after conf) (out []string) {
 		if slices.Equal(before[o.name], after[o.name]) {
 			continue
 		}
-		if usual, has := o.standard(); len(after[o.name]) == 0 && has {
+		if usual, has := after.standard(o); len(after[o.name]) == 0 && has {
 			out = append(out, o.name+"="+usual) // as C tor: controllers keep what events say
 		} else if len(after[o.name]) == 0 {
 			out = append(out, o.name)

@@ -311,3 +311,22 @@ func TestPhases(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTestingDefaults: TestingTorNetwork changes a default value, which no line then needs, and a line with another value stays.
+func TestTestingDefaults(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"":                    {"1", ""},
+		"TestingTorNetwork 1": {"0", "TestingTorNetwork 1\n"},
+		"EnforceDistinctSubnets 0\nTestingTorNetwork 1": {"0", "TestingTorNetwork 1\n"},
+		"EnforceDistinctSubnets 1\nTestingTorNetwork 1": {"1", "EnforceDistinctSubnets 1\nTestingTorNetwork 1\n"},
+	} {
+		c := conf{}
+		if err := c.add(linesOf(t, "torrc", text)); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := c.get("EnforceDistinctSubnets")
+		if got := c.text(); err != nil || lines[0].Value != want[0] || got != want[1] {
+			t.Errorf("%q: %v, %v, %q", text, lines, err, got)
+		}
+	}
+}
