@@ -122,7 +122,6 @@ QUIT
 var replayDifferences = map[string]struct{ chive, why string }{
 	"GETINFO version events/names signal/names features/names": {"", "no signal DORMANT: the client never is dormant"},
 	"GETINFO config/names": {"", "not the names such as SocksPortLines, by which C tor groups options"},
-	"GETINFO config-text":  {"", "EnforceDistinctSubnets, whose default value TestingTorNetwork changes in C tor alone"},
 	"SIGNAL DORMANT":       {`552 Unrecognized signal code "DORMANT"`, "the client never is dormant"},
 }
 
