@@ -174,7 +174,7 @@ func (h *hub) sendEvents(ctx context.Context) {
 func (h *hub) send(ctx context.Context, event string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		h.log.Error("the page cannot be written", "err", err)
+		h.log.Info("the page cannot be written", "err", err)
 		h.dropAll()
 		return
 	}

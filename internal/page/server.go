@@ -122,8 +122,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) file(w http.ResponseWriter, name string) {
 	b, err := files.ReadFile("web/" + name)
 	if err != nil {
-		p.cfg.Log.Error("a file of the page is missing", "err", err)
-		http.Error(w, "missing", http.StatusInternalServerError)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", types[name])

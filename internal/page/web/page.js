@@ -53,6 +53,7 @@
 
   async function end(name, b) {
     if (!confirm(`End ${name}? It does not come back.`)) return;
+    b.closest('tr').cells[0].firstChild.focus(); // the button goes
     b.disabled = true;
     say(`${name} is ending`);
     try {
