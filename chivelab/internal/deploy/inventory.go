@@ -35,8 +35,6 @@ type Node struct {
 	Address netip.Addr // by which the others reach it
 	Link    string     // in namespaces: the link that it is behind
 	Access  links.Access
-	SSH     string // USER@HOST or USER@HOST:PORT
-	Arch    string // of its program, as Go names it; "": as this machine's, or what the board says
 }
 
 // Inventory is what an inventory's file says.
@@ -47,8 +45,6 @@ type Inventory struct {
 	Circuits   int // with each handshake
 	Handshakes []string
 	Every      int // seconds between two looks of the monitor
-	KnownHosts string
-	Identity   string
 	Nodes      []Node
 }
 
@@ -65,9 +61,8 @@ var defaultHandshakes = []string{"ntor-v3", "pq512", "pq768", "pq1024"}
 
 // keys of an inventory and of its nodes.
 var (
-	topKeys  = []string{"name", "seed", "circuits", "handshakes", "every", "known-hosts", "identity", "link", "node"}
-	nodeKeys = []string{"name", "role", "address", "link", "ssh", "arch"}
-	arches   = []string{"amd64", "arm64", "arm"}
+	topKeys  = []string{"name", "seed", "circuits", "handshakes", "every", "link", "node"}
+	nodeKeys = []string{"name", "role", "address", "link"}
 )
 
 // Parse reads an inventory. Errors name the file and the line.
@@ -117,10 +112,6 @@ func (inv *Inventory) take(e tomlfile.Entry) (err error) {
 		if inv.Name, err = text(e.Key, e.Value); err == nil && !plain(inv.Name) {
 			err = fault.New(fault.Config, "name: %q is not 1 to %d of a to z, digits and dashes, with a letter first", inv.Name, maxName)
 		}
-	case "known-hosts":
-		inv.KnownHosts, err = text(e.Key, e.Value)
-	case "identity":
-		inv.Identity, err = text(e.Key, e.Value)
 	case "seed":
 		var n int
 		n, err = number(e, 0, 1<<30)
@@ -175,10 +166,6 @@ func (inv *Inventory) takeNodes(e tomlfile.Entry) (line int, err error) {
 					}
 				case "link":
 					n.Link = s
-				case "ssh":
-					n.SSH = s
-				case "arch":
-					n.Arch = s
 				default:
 					err = tomlfile.Unknown(key, nodeKeys)
 				}
@@ -214,10 +201,6 @@ func (inv *Inventory) checkNode(i int, named []links.Named) (key string, err err
 		return "address", fault.New(fault.Config, "address: two nodes have %v", n.Address)
 	case n.Link != "" && at < 0:
 		return "link", fault.New(fault.Config, "link: there is no link %q", n.Link)
-	case n.Arch != "" && !slices.Contains(arches, n.Arch):
-		return "arch", fault.New(fault.Config, "arch: %w", options.NotOneOf(n.Arch, arches))
-	case n.SSH != "" && !validSSH(n.SSH):
-		return "ssh", fault.New(fault.Config, "ssh: %q is not USER@HOST or USER@HOST:PORT", n.SSH)
 	}
 	if at >= 0 {
 		n.Access = links.Access{Up: named[at].Up, Down: named[at].Down}

@@ -13,7 +13,7 @@ func sevenNodes(top string) string {
 	var b strings.Builder
 	b.WriteString(top + "\n[[link]]\nname = \"radio\"\ndelay = \"3ms\"\n")
 	for i, r := range Roles {
-		fmt.Fprintf(&b, "[[node]]\nrole = %q\naddress = \"10.29.0.%d\"\nlink = \"radio\"\nssh = \"root@board%d:2222\"\n", r, i+1, i)
+		fmt.Fprintf(&b, "[[node]]\nrole = %q\naddress = \"10.29.0.%d\"\nlink = \"radio\"\n", r, i+1)
 	}
 	return b.String()
 }
@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := inv.Node(Guard)
-	if inv.Name != "net" || inv.Circuits != 7 || inv.Every != 2 || len(inv.Handshakes) != 1 || len(inv.Nodes) != 7 || n.Name != "guard" || n.Access.Up.Rules.Delay != 3e6 || n.SSH != "root@board1:2222" {
+	if inv.Name != "net" || inv.Circuits != 7 || inv.Every != 2 || len(inv.Handshakes) != 1 || len(inv.Nodes) != 7 || n.Name != "guard" || n.Access.Up.Rules.Delay != 3e6 {
 		t.Errorf("%+v", inv)
 	}
 	inv, err = Parse("seven.toml", []byte(sevenNodes("")))
@@ -47,21 +47,16 @@ func TestMistakes(t *testing.T) {
 		{"seed = 1", "handshakes = ['pq999']", "x.toml:1: handshakes"},
 		{"seed = 1", "handshakes = ['pq768', 'pq768']", "x.toml:1: handshakes: \"pq768\" is there twice"},
 		{"delay = \"3ms\"", "delay = \"3\"", "x.toml:4: link 1: delay"},
-		{`role = "guard"`, `role = "guards"`, "x.toml:11: node 2: role"},
-		{`role = "guard"`, `role = "middle"`, "x.toml:16: node 3: role: two nodes"},
-		{`role = "guard"`, `roles = "guard"`, `x.toml:11: node 2: unknown key "roles"`},
-		{`role = "guard"`, "role = \"guard\"\nname = \"-x\"", "x.toml:12: node 2: name"},
-		{`role = "guard"`, "role = \"guard\"\nname = \"directory\"", "x.toml:12: node 2: name: two nodes"},
-		{`address = "10.29.0.2"`, `address = "10.29.0"`, "x.toml:12: node 2: address"},
-		{`address = "10.29.0.2"`, `address = "::1"`, "x.toml:12: node 2: address"},
-		{`address = "10.29.0.2"`, `address = "127.0.0.1"`, "x.toml:12: node 2: address"},
-		{`address = "10.29.0.2"`, `address = "10.29.0.1"`, "x.toml:12: node 2: address: two nodes"},
-		{`address = "10.29.0.2"`, ``, "x.toml:11: node 2: address"},
-		{`ssh = "root@board1:2222"`, `ssh = "-oProxyCommand=x@board"`, "x.toml:14: node 2: ssh"},
-		{`ssh = "root@board1:2222"`, `ssh = "root@board1:99999"`, "x.toml:14: node 2: ssh"},
-		{`ssh = "root@board1:2222"`, `ssh = "board1"`, "x.toml:14: node 2: ssh"},
-		{`ssh = "root@board1:2222"`, `arch = "mips"`, "x.toml:14: node 2: arch"},
-		{`ssh = "root@board1:2222"`, `ssh = 1`, "x.toml:14: node 2: ssh"},
+		{`role = "guard"`, `role = "guards"`, "x.toml:10: node 2: role"},
+		{`role = "guard"`, `role = "middle"`, "x.toml:14: node 3: role: two nodes"},
+		{`role = "guard"`, `roles = "guard"`, `x.toml:10: node 2: unknown key "roles"`},
+		{`role = "guard"`, "role = \"guard\"\nname = \"-x\"", "x.toml:11: node 2: name"},
+		{`role = "guard"`, "role = \"guard\"\nname = \"directory\"", "x.toml:11: node 2: name: two nodes"},
+		{`address = "10.29.0.2"`, `address = "10.29.0"`, "x.toml:11: node 2: address"},
+		{`address = "10.29.0.2"`, `address = "::1"`, "x.toml:11: node 2: address"},
+		{`address = "10.29.0.2"`, `address = "127.0.0.1"`, "x.toml:11: node 2: address"},
+		{`address = "10.29.0.2"`, `address = "10.29.0.1"`, "x.toml:11: node 2: address: two nodes"},
+		{`address = "10.29.0.2"`, ``, "x.toml:10: node 2: address"},
 	} {
 		doc := strings.Replace(good, c.was, c.is, 1)
 		if doc == good {
