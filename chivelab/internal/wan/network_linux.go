@@ -27,9 +27,6 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// startTime bounds the start of a network, and that of its clients.
-const startTime = 90 * time.Second
-
 // Times of the authority's votes. The first round is held when all relays have come; the next ones are far away, as they
 // cost time.
 const (

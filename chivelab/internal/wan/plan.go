@@ -104,6 +104,9 @@ func (p *Plan) Check() error {
 	return nil
 }
 
+// startTime bounds the start of a network, and that of its clients.
+const startTime = 90 * time.Second
+
 // settle is how long packets of before may be on their way when the loss is changed.
 const settle = 500 * time.Millisecond
 
