@@ -62,6 +62,7 @@ func (ch *Channel) writeCut(s *slab, follow, hold bool) error {
 		next := min(at+ctorRecord, end)
 		if ch.wire != nil {
 			ch.wire.gather(hold || next < end)
+			ch.wire.expectShort(next - at)
 		}
 		if _, err := ch.conn.Write(s.b[at:next]); err != nil {
 			return err

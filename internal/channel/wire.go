@@ -51,12 +51,13 @@ type wire struct {
 	// account counts the memory of out, and what TLS keeps for its input.
 	account *account.Account
 	answers int // writes of TLS itself
+	shorts  int // writes of cells to come that are as short as those
 }
 
 // maxAnswers is how many times TLS itself may answer on one link. A peer can ask for
 // new keys as often as it likes, with 27 bytes each time, but an honest peer asks
 // only after it has sent terabytes. Answers are recognised by their size: a record
-// of cells is longer.
+// of cells is longer, or announced by expectShort.
 const (
 	maxAnswers = 64
 	maxAnswer  = 128 // bytes
@@ -174,6 +175,9 @@ func (w *wire) Read(p []byte) (int, error) {
 // recordHead is the length of a record's header: type, version, length.
 const recordHead = 5
 
+// recordOverhead is what TLS 1.3 adds to a record's content: the header, its type, and AES-GCM's tag.
+const recordOverhead = recordHead + 1 + 16
+
 // frames follows the TLS records in the bytes of a connection (RFC 8446, section 5.1). TLS gets
 // the rest of one record at a time, and more only if these are whole records for which it has
 // space: it keeps the most that it ever took, and for a record and a part of the next one, that
@@ -266,10 +270,26 @@ func (w *wire) gather(on bool) {
 	w.hold = on
 }
 
+// expectShort announces a record of n bytes of cells, which may be as short as an answer of TLS.
+func (w *wire) expectShort(n int) {
+	if n+recordOverhead > maxAnswer {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.direct {
+		w.shorts++
+	}
+}
+
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.direct && len(p) <= maxAnswer {
+	switch {
+	case !w.direct || len(p) > maxAnswer:
+	case w.shorts > 0: // if TLS answers just now, its answer is taken for these cells, and they for the answer
+		w.shorts--
+	default:
 		if w.answers++; w.answers > maxAnswers {
 			return 0, fault.New(fault.Protocol, "the peer asked for new TLS keys %d times", maxAnswers)
 		}
