@@ -27,6 +27,8 @@ const (
 	//   - Go's RSA of three primes is slower than that of two;
 	//   - C tor neither gives nor takes session tickets, and one would tell that a client comes back.
 	tlsLeafKeyBits = 2048
+	// obsoleteKeyBits is the size of the key that C tor's CERTS has for an AUTHENTICATE that is gone.
+	obsoleteKeyBits = 1024
 )
 
 // RelayIdentity holds a relay's long-lived keys, without the Ed25519 identity key: that may
@@ -64,7 +66,7 @@ type RelayKeys struct {
 
 // NewRelayKeys makes the short-lived keys and certificates: a TLS key with a certificate
 // that looks like C tor's, a link certificate over it, and an authentication key. It takes
-// about 200 ms to make the RSA keys.
+// about 100 ms to make the RSA keys.
 func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
 	signing, err := cert.ParseEd25519(id.SigningCert)
 	if err != nil {
@@ -128,9 +130,9 @@ type x509s struct {
 // makeX509 makes the certificates, and stores that of TLS with its key in k.
 func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) (*x509s, error) {
 	var keys [2]*rsa.PrivateKey // of TLS, and of the obsolete AUTHENTICATE
-	for i := range keys {
+	for i, bits := range []int{tlsLeafKeyBits, obsoleteKeyBits} {
 		var err error
-		if keys[i], err = rsa.GenerateKey(rand, tlsLeafKeyBits); err != nil {
+		if keys[i], err = rsa.GenerateKey(rand, bits); err != nil {
 			return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"slices"
@@ -32,6 +33,9 @@ func TestCertsLikeCtor(t *testing.T) {
 		x, err := x509.ParseCertificate(certs[0].Body)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if bits := x.PublicKey.(*rsa.PublicKey).N.BitLen(); bits != map[string]int{"responder": 2048, "initiator": 1024}[name] {
+			t.Errorf("%s: a key of %d bits", name, bits)
 		}
 		if sum := sha256.Sum256(certs[0].Body); (sum == k.leafSum) != (name == "responder") {
 			t.Errorf("%s: the first certificate is that of TLS: %v", name, sum == k.leafSum)
