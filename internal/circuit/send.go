@@ -241,7 +241,9 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte, siz
 	}
 	c.sealLocked(h, slot, cc)
 	claimed, err := home.EnqueueSoon(slot)
-	c.countSent(1, size)
+	if err == nil {
+		c.countSent(1, size)
+	}
 	if claimed {
 		flush = home.Channel()
 	}
