@@ -121,8 +121,7 @@ QUIT
 // ("": any other), and why.
 var replayDifferences = map[string]struct{ chive, why string }{
 	"GETINFO version events/names signal/names features/names": {"", "no signal DORMANT: the client never is dormant"},
-	"GETINFO config/names": {"", "not the names such as SocksPortLines, by which C tor groups options"},
-	"SIGNAL DORMANT":       {`552 Unrecognized signal code "DORMANT"`, "the client never is dormant"},
+	"SIGNAL DORMANT": {`552 Unrecognized signal code "DORMANT"`, "the client never is dormant"},
 }
 
 // replayShapes are what is not the same twice: each line of the value must look so, with both programs. There may be none.

@@ -54,7 +54,7 @@ func CheckListener(a net.Addr) error {
 		return nil
 	}
 	if ip := netaddr.Of(a); !ip.IsLoopback() {
-		return fault.New(fault.Config, "the page is for this machine: give an address of loopback, or unix:PATH")
+		return fault.New(fault.Config, "%s: the page is for this machine: give an address of loopback, or unix:PATH", a)
 	}
 	return nil
 }

@@ -64,6 +64,9 @@ func placed(err error, l torrc.Line) error {
 
 // put adds a value to an option, or replaces its one value.
 func (c conf) put(o *option, value string) error {
+	if o.does == group {
+		return fault.New(fault.Config, "Cannot assign directly to virtual option.")
+	}
 	if o.does == skipped {
 		if !slices.Contains(c[skippedNames], o.name) {
 			c[skippedNames] = append(slices.Clip(c[skippedNames]), o.name)
@@ -143,6 +146,9 @@ func (c conf) get(name string) ([]control.Line, error) {
 	o := find(name)
 	if o == onionOptions && len(c[onionGroup]) > 0 {
 		return c.onionLines(), nil
+	}
+	if o != nil && o.does == group {
+		return c.groupLines(o), nil
 	}
 	if o == nil {
 		return nil, ctlwire.Errorf(ctlwire.Unknown, "Unrecognized configuration key %s", ctlwire.Quote(name))

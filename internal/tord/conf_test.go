@@ -237,6 +237,28 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// TestPortGroups: GETCONF tells the lines of a port and of its transient twin by the name of their group, which has no
+// lines of its own.
+func TestPortGroups(t *testing.T) {
+	c := conf{"SocksPort": {"1", "2"}, "__SocksPort": {"3"}}
+	want := []control.Line{{Key: "SocksPort", Value: "1", HasValue: true}, {Key: "SocksPort", Value: "2", HasValue: true}, {Key: "__SocksPort", Value: "3", HasValue: true}}
+	if got, err := c.get("socksportlines"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := c.get("DNSPortLines"); err != nil || !slices.Equal(got, []control.Line{{Key: "DNSPortLines"}}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	var e *ctlwire.Error
+	if _, err := c.set([]control.Line{{Key: "SocksPortLines", Value: "1", HasValue: true}}); !errors.As(err, &e) || e.Code != ctlwire.BadValue || !strings.Contains(e.Error(), "virtual option") {
+		t.Error(err)
+	}
+	for _, g := range portGroups() {
+		if optionsByName()[strings.ToLower(strings.TrimSuffix(g.name, "Lines"))] == nil || strings.Count(namesList(), "\n"+g.name+" Virtual\n") != 1 {
+			t.Errorf("%s is no group", g.name)
+		}
+	}
+}
+
 // FuzzText: what SAVECONF writes is the same configuration when it is read again.
 func FuzzText(f *testing.F) {
 	f.Add("SocksPort 9050 IsolateDestAddr\nControlPort unix:\"/a b\"\nLog notice file /x#y\nContactInfo \"a # b\"\nExcludeNodes {de},$AA\n__SocksPort 1\nDirAuthority x")

@@ -3,6 +3,7 @@ package tord
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,8 +60,6 @@ func init() {
 		{"current-time/local", "The time of this machine, in its time zone.", func(*query) (control.Answer, error) { return text(time.Now().Format(timeForm)) }},
 		{"current-time/utc", "The time of this machine, in UTC.", func(*query) (control.Answer, error) { return text(date(time.Now())) }},
 		{"desc/all-recent", "Descriptors of relays: none are fetched.", word("")},
-		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
-		{"desc/all-recent", "The descriptors of relays: none are fetched.", word("")},
 		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
 		{"desc/id/*", "A relay's descriptor, by its fingerprint: none are fetched.", noDescriptors("id")},
 		{"desc/name/*", "A relay's descriptor, by its nickname: none are fetched.", noDescriptors("name")},
@@ -154,11 +153,13 @@ const timeForm = "2006-01-02 15:04:05"
 func date(t time.Time) string { return t.UTC().Format(timeForm) }
 
 func namesList() string {
+	all := append([]*option{onionOptions}, allOptions()...)
+	for _, g := range portGroups() {
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(a, b *option) int { return strings.Compare(strings.ToLower(a.name), strings.ToLower(b.name)) })
 	var b strings.Builder
-	for _, o := range allOptions() {
-		if o.name == "HiddenServicePort" { // C tor's order; txtorcon asks for the services only if the name is there
-			fmt.Fprintf(&b, "%s %s\n", onionOptions.name, onionOptions.kind)
-		}
+	for _, o := range all {
 		fmt.Fprintf(&b, "%s %s\n", o.name, o.kind)
 	}
 	return b.String()

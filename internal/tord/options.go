@@ -31,6 +31,7 @@ const (
 	ours                     // this package obeys it
 	idle                     // any value is taken, and has no effect: the log says so once
 	skipped                  // C tor takes it and skips it: no value is kept
+	group                    // the lines of others: see portGroups
 )
 
 //go:embed options.txt
@@ -105,6 +106,9 @@ func find(name string) *option {
 	name = strings.ToLower(torrc.Today(name))
 	if o := optionsByName()[name]; o != nil || name == "" {
 		return o
+	}
+	if g := portGroups()[name]; g != nil {
+		return g
 	}
 	if full, ok := torrc.Obsolete(name); ok {
 		return &option{name: full, does: skipped}
