@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -35,20 +36,17 @@ func deployCommand() *cobra.Command {
 client build circuits through guard, middle and exit with each handshake. A circuit counts as built when the target has
 sent back a byte through it. The results go to --out: the client's report (report.json), a line for each circuit
 (samples.csv), and the metrics of all nodes over the run, as the monitor saw them (metrics.csv), and figures of both (SVG, PNG, PDF).
+"seven" is a file that comes with this program; docs/deploy.md shows it.
 
 With --to netns the machines are Linux namespaces here, each behind the link that the file names. It needs root, or a
 kernel that lets users make namespaces. If this machine was too slow to emulate the links, the command fails: then the
 circuits count, and their times do not (links.json says how late packets were).
 
 Whatever ends the run, it leaves nothing running. "chivelab clean" removes the files of a run that was killed.`,
-		Example: "  chivelab deploy seven.toml --to netns --out results",
+		Example: "  chivelab deploy seven --out results\n  chivelab deploy own.toml --to netns",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			doc, err := atomicfile.ReadRegular(args[0], tomlfile.MaxSize)
-			if err != nil {
-				return fault.New(fault.Config, "%w", err)
-			}
-			inv, err := deploy.Parse(args[0], doc)
+			inv, err := deploy.Open(args[0])
 			if err != nil {
 				return err
 			}
@@ -57,8 +55,14 @@ Whatever ends the run, it leaves nothing running. "chivelab clean" removes the f
 					return fault.New(fault.Local, "which program is this: %w", err)
 				}
 			}
+			before := strings.Fields(runner)
+			if len(before) > 0 {
+				if _, err := exec.LookPath(before[0]); err != nil {
+					return fault.New(fault.Config, "--runner: %w", err)
+				}
+			}
 			say := func(line string) { cli.Printf(c, "%s\n", line) }
-			r, err := deploy.InNamespaces(c.Context(), inv, append(strings.Fields(runner), program), out, say)
+			r, err := deploy.InNamespaces(c.Context(), inv, append(before, program), out, say)
 			if r == nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/chivelab/internal/deploy"
 	"github.com/chivenet/chive/chivelab/internal/experiment"
 	"github.com/chivenet/chive/internal/command/commandtest"
 )
@@ -22,6 +23,7 @@ func TestWrongValues(t *testing.T) {
 		"bench circuit": {Flags: []string{"--in-process", "--count", "1", "--hops", "1"}, Later: []string{"json", "plots"}},
 		"bench client":  {Flags: []string{"--beside-tor"}},
 
+		"deploy":             {Args: []string{deploy.Shipped}, Later: []string{"out"}}, // which it makes
 		"experiment run":     {Args: []string{"leo"}},
 		"experiment figures": {Args: []string{begun(t)}},
 		"experiment compare": {Args: []string{begun(t), begun(t)}},
