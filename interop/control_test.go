@@ -117,7 +117,7 @@ for extra, password, methods in (({}, None, ("None",)), ({"CookieAuthentication"
         c.set_conf("DisableNetwork", "0")
         for name in ("NEWNYM", "RELOAD", "CLEARDNSCACHE", "HEARTBEAT"):
             c.signal(name)
-        for name in (l for l in c.get_info("config/names").splitlines() if not l.startswith("HiddenService")):
+        for name in (l for l in c.get_info("config/names").splitlines() if not l.startswith("HiddenService") and not l.endswith("Virtual")):
             c.get_conf(name.split()[0], multiple=True)
         c.get_info("info/names"), c.get_info("config-text")
         for _ in range(600):
