@@ -140,7 +140,7 @@ func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 	if r.RSA() == hop.Target.RSA {
 		return inPath
 	}
-	if len(c.Families) > 0 && c.kin(&Hop{Relay: r}, hop) {
+	if slices.ContainsFunc(c.Families, func(s Set) bool { return s.Has(r) && s.hasHop(hop) }) {
 		return family
 	}
 	if hop.Relay.IsZero() {
