@@ -58,7 +58,7 @@ func TestControlNetwork(t *testing.T) {
 
 // stemControl needs no network.
 const stemControl = `
-import os, shutil, subprocess, sys, time
+import atexit, os, shutil, subprocess, sys, time
 import stem, stem.connection, stem.control, stem.process, stem.version
 tor, dir = sys.argv[1:]
 data, port_file = dir + "/data", dir + "/port"
@@ -68,6 +68,7 @@ def launch(own=False, **extra):
     config = {"DataDirectory": data, "SocksPort": "auto", "ControlPort": "auto", "ControlPortWriteToFile": port_file, "TestingTorNetwork": "1", "DirAuthority": dead}
     config.update(extra)
     p = stem.process.launch_tor_with_config(config=config, tor_cmd=tor, completion_percent=5, timeout=60, take_ownership=own)
+    atexit.register(p.kill)  # nothing, once it has ended
     for _ in range(600):
         if os.path.exists(port_file):
             return p

@@ -4,6 +4,7 @@
 package atomicfile
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -31,6 +32,15 @@ func Write(path string, data []byte, mode os.FileMode) error {
 		_, err := w.Write(data)
 		return fault.Wrap(fault.Local, err)
 	})
+}
+
+// WriteJSON is Write for a value, as JSON that people can read.
+func WriteJSON(path string, v any, mode os.FileMode) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fault.New(fault.Local, "%s: %w", path, err)
+	}
+	return Write(path, append(data, '\n'), mode)
 }
 
 // Fill is Write for data that is written piece by piece and could be fetched again,

@@ -45,6 +45,20 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestWriteJSON: a value is written for people, and one that is none of JSON leaves the old file.
+func TestWriteJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := WriteJSON(path, map[string]int{"a": 1}, Report); err != nil {
+		t.Fatal(err)
+	}
+	text := "{\n  \"a\": 1\n}\n"
+	want(t, path, text, Report)
+	if err := WriteJSON(path, func() {}, Report); !fault.Is(err, fault.Local) {
+		t.Error(err)
+	}
+	want(t, path, text, Report)
+}
+
 // TestFailuresLeaveTheOldFile, and nothing beside it.
 func TestFailuresLeaveTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")

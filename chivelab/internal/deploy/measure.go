@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/benchcirc"
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
@@ -87,7 +88,7 @@ func (m *Measurement) Run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.finish()
-	return r, writeJSON(filepath.Join(m.Dir, ReportName), r)
+	return r, atomicfile.WriteJSON(filepath.Join(m.Dir, ReportName), r, atomicfile.Report)
 }
 
 // await asks for the directory until all relays of the path are in it, or ctx ends.

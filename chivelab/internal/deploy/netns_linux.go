@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/links"
 	"github.com/chivenet/chive/chivelab/internal/linktun"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -36,7 +37,7 @@ func InNamespaces(ctx context.Context, inv *Inventory, program []string, out str
 	if err != nil {
 		return nil, err
 	}
-	if err := writeJSON(filepath.Join(out, LinksName), late); err != nil {
+	if err := atomicfile.WriteJSON(filepath.Join(out, LinksName), late, atomicfile.Report); err != nil {
 		return nil, err
 	}
 	return rep, links.Bound{}.Refuse(late)

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/benchcirc"
 	"github.com/chivenet/chive/chivelab/internal/experiment"
-	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -157,12 +155,4 @@ func (f *samplesFile) add(s *Sample) error {
 func (f *samplesFile) close() error {
 	f.w.Flush()
 	return fault.Wrap(fault.Local, errors.Join(f.w.Error(), f.f.Close()))
-}
-
-func writeJSON(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	return fault.Wrap(fault.Local, atomicfile.Write(name, append(b, '\n'), atomicfile.Report))
 }

@@ -122,7 +122,7 @@ func Run(ctx context.Context, f *File, dir, version string, progress func(Progre
 		have = append(have, more...)
 	}
 	r = NewReport(f, st.Sessions, have)
-	return r, writeJSON(filepath.Join(dir, ReportName), r)
+	return r, atomicfile.WriteJSON(filepath.Join(dir, ReportName), r, atomicfile.Report)
 }
 
 // begin notes that the experiment is begun in a directory.
@@ -144,7 +144,7 @@ func begin(f *File, dir, version string) (*state, error) {
 		st = was
 	}
 	st.Sessions = append(st.Sessions, Session{time.Now().UTC().Truncate(time.Second), version, benchcirc.ThisMachine()})
-	return st, writeJSON(name, st)
+	return st, atomicfile.WriteJSON(name, st, atomicfile.Report)
 }
 
 func readState(name string) (*state, error) {
@@ -157,14 +157,6 @@ func readState(name string) (*state, error) {
 		return nil, fault.New(fault.Config, "%s: %w", name, err)
 	}
 	return st, nil
-}
-
-func writeJSON(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	return fault.Wrap(fault.Local, atomicfile.Write(name, append(b, '\n'), atomicfile.Report))
 }
 
 // machine is a network with who measures it.

@@ -12,5 +12,4 @@ func (r *Run) all(context.Context, *results) error {
 	return fault.New(fault.Local, "the hosts of this comparison are Linux namespaces: it runs on Linux only")
 }
 
-func congestion() string                        { return "unknown" }
-func torVersion(context.Context, string) string { return "unknown" }
+func congestion() string { return "unknown" }

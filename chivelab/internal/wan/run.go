@@ -2,17 +2,17 @@ package wan
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/chivelab/internal/appearance"
 	"github.com/chivenet/chive/chivelab/internal/benchcirc"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
-
-	"encoding/json"
 )
 
 // Run is one call of the comparison.
@@ -120,7 +120,7 @@ func (r *Run) Do(ctx context.Context) (report *Report, err error) {
 		return nil, err
 	}
 	report = NewReport(&r.Plan, r.sessions, f.runs, f.samples)
-	return report, writeJSON(filepath.Join(r.Dir, ReportName), report)
+	return report, atomicfile.WriteJSON(filepath.Join(r.Dir, ReportName), report, atomicfile.Report)
 }
 
 // begin notes that the comparison is begun in the directory.
@@ -140,18 +140,14 @@ func (r *Run) begin(ctx context.Context) error {
 			return fault.New(fault.Config, "%s has the samples of another comparison: choose another directory", r.Dir)
 		}
 	}
-	s := Session{time.Now().UTC().Truncate(time.Second), r.Version, torVersion(ctx, r.Tor), congestion(), benchcirc.ThisMachine()}
+	tor, err := appearance.TorVersion(ctx, r.Tor)
+	if err != nil {
+		return err
+	}
+	s := Session{time.Now().UTC().Truncate(time.Second), r.Version, tor.Tor, congestion(), benchcirc.ThisMachine()}
 	st.Sessions = append(st.Sessions, s)
 	r.sessions = st.Sessions
-	return writeJSON(name, st)
-}
-
-func writeJSON(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	return fault.Wrap(fault.Local, atomicfile.Write(name, append(b, '\n'), atomicfile.Report))
+	return atomicfile.WriteJSON(name, st, atomicfile.Report)
 }
 
 // left returns the runs that are not done, and how often each was tried.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -206,14 +205,4 @@ func congestion() string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(b))
-}
-
-// torVersion is what C tor says of itself.
-func torVersion(ctx context.Context, tor string) string {
-	out, err := exec.CommandContext(ctx, tor, "--version").Output()
-	if err != nil {
-		return "unknown"
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSuffix(line, ".")
 }

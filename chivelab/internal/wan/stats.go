@@ -1,6 +1,7 @@
 package wan
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,13 +20,7 @@ type series []point
 func newSeries(points []point) series {
 	s := slices.Clone(points)
 	slices.SortFunc(s, func(a, b point) int {
-		switch {
-		case a.value < b.value:
-			return -1
-		case a.value > b.value:
-			return 1
-		}
-		return 0
+		return cmp.Compare(a.value, b.value)
 	})
 	return s
 }
