@@ -103,7 +103,7 @@ for extra, password, methods in (({}, None, ("None",)), ({"CookieAuthentication"
         assert c.get_conf("MaxCircuitDirtiness") == "20" and c.get_conf("ContactInfo") == "a # b"
         c.reset_conf("MaxCircuitDirtiness")
         assert c.get_conf("MaxCircuitDirtiness") == "600"
-        for name, kind in (("bombay", stem.InvalidArguments), ("ORPort", stem.InvalidRequest)):
+        for name, kind in (("bombay", stem.InvalidArguments), ("NATDPort", stem.InvalidRequest)):
             try:
                 c.set_options({"MaxCircuitDirtiness": "30", name: "9001"})
                 raise AssertionError("it took " + name)

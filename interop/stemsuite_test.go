@@ -23,10 +23,7 @@ import (
 const stemSource = "../bin/stem/source"
 
 // suiteDifferences are the tests of stem's that C tor passes and Chive does not, with the reasons.
-var suiteDifferences = map[string]string{
-	"control.controller.TestController/test_transition_to_relay": "it sets ORPort, and the program is a client only",
-	"process.TestProcess/test_list_fingerprint_argument":         "after the answer for clients, which is C tor's, it asks for a relay's",
-}
+var suiteDifferences = map[string]string{}
 
 // unsteady are tests whose result depends on the machine, with either program.
 var unsteady = map[string]string{

@@ -141,6 +141,8 @@ type Config struct {
 	MaxAdvertisedBandwidth uint64 `reload:"live"`
 	// AssumeReachable publishes the descriptor without a test of the ORPort.
 	AssumeReachable bool
+	// NoPublish keeps the descriptor from the authorities, so that no list has the relay.
+	NoPublish bool
 	// ShutdownWait is how long open circuits may continue after Shutdown begins;
 	// 0: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration `reload:"live"`
@@ -169,7 +171,7 @@ func (cfg *Config) Check() error {
 func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private bool) ([]netip.AddrPort, error)) (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, KeyDir: cfg.KeyDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
-		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertisedBandwidth: cfg.MaxAdvertisedBandwidth, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertisedBandwidth: cfg.MaxAdvertisedBandwidth, AssumeReachable: cfg.AssumeReachable, NoPublish: cfg.NoPublish, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
 	if err = options.Relay.Check(cfg); err != nil {

@@ -36,14 +36,14 @@ func init() {
 	relay.InnerOf = func(r any) *relay.Relay { return r.(*Relay).inner }
 }
 
-// newOver is New on another network than the kernel's.
+// newOver is New with what the argument over has.
 func newOver(cfg Config, over relay.Over) (*Relay, error) {
 	cfg = role.Copy(cfg)
 	in, err := cfg.inner(finding.addresses)
 	if err != nil {
 		return nil, err
 	}
-	in.Dial, in.OpenPort = over.Dial, over.OpenPort
+	in.Dial, in.OpenPort, in.TransportDir = over.Dial, over.OpenPort, over.TransportDir
 	if err := in.Check(); err != nil {
 		return nil, err
 	}

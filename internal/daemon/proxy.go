@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,7 @@ type proxyRole struct {
 	ports bool
 	start func(chive.Config) (Client, error) // nil: chive.New
 	ready func(Client)                       // called before the ports are served; nil: nobody waits for it
+	apart []string                           // relays that are never used, besides those of ExcludeNodes
 }
 
 // Client has the methods of proxydial.Whole that this package needs.
@@ -129,6 +131,7 @@ func (r *proxyRole) check() error {
 func (r *proxyRole) config(log *slog.Logger) (chive.Config, error) {
 	c := r.Config
 	c.Logger = log
+	c.ExcludeNodes = slices.Concat(c.ExcludeNodes, r.apart)
 	var err error
 	if c.Network, err = r.network(); err == nil && c.DataDir == "" {
 		c.DataDir, err = chive.DefaultDataDir()

@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/ram"
+	irelay "github.com/chivenet/chive/internal/relay"
 	life "github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/relay"
 )
@@ -19,6 +20,8 @@ import (
 type relayRole struct {
 	Common
 	Config relay.Config // Network and Logger are set later
+
+	over irelay.Over // for a relay inside another program
 }
 
 func (r *relayRole) parts() []options.Part {
@@ -74,9 +77,11 @@ func (r *relayRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	}
 	greet(w, r.NetworkFile, &cfg, log)
 	n := &relayNode{cfg: cfg, list: r.list(), log: log}
-	if n.Relay, err = relay.New(cfg); err != nil {
+	opened, err := irelay.NewOver(cfg, r.over)
+	if err != nil {
 		return nil, err
 	}
+	n.Relay = opened.(*relay.Relay)
 	return n, nil
 }
 

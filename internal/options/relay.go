@@ -27,6 +27,7 @@ var Relay = Table{
 		{Key: "no-dir-cache", Field: "NoDirCache", Help: "do not serve the directory to others"},
 		{Key: "cache-extra-info", Field: "CacheExtraInfo", Help: "keep other relays' extra-info documents, and serve them"},
 		{Key: "assume-reachable", Field: "AssumeReachable", Help: "publish the relay without a test of its ORPort"},
+		{Key: "no-publish", Field: "NoPublish", Help: "do not upload the relay's descriptor to the authorities: no list then has it"},
 	}},
 	{"Exit", []Option{
 		{Key: "exit-policy", Field: "ExitPolicy", Zero: "the relay is no exit", Help: "`LINES` of what may leave here, such as 'accept *:443,reject *:*', or 'default'"},

@@ -4,10 +4,12 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -93,6 +95,8 @@ type Config struct {
 	Transports       []pt.TransportLine
 	TransportListen  map[string]netip.AddrPort
 	TransportOptions map[string]ptspec.Args
+	// TransportDir is where transports keep their keys; empty: "pt_state" in DataDir.
+	TransportDir string
 	// Inside are transports inside this process, by name.
 	Inside map[string]transport.Server
 
@@ -118,6 +122,11 @@ type Config struct {
 	// Bounds of the directory server, for tests; zero: its own.
 	dirTimeout time.Duration
 	dirPerLink int
+}
+
+// transportDir returns where transports keep their keys.
+func (c *Config) transportDir() string {
+	return cmp.Or(c.TransportDir, filepath.Join(c.DataDir, "pt_state"))
 }
 
 // platform returns the platform line of the descriptor: the program and its

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -126,7 +125,7 @@ func (d *inside) run(ctx context.Context, ports *chosenPorts) {
 func (d *inside) serve(ctx context.Context, ports *chosenPorts) error {
 	c := &d.r.cfg
 	cfg := transport.ServerConfig{
-		Options: c.TransportOptions[d.name], Dir: filepath.Join(c.DataDir, "pt_state"), Listen: listenInside,
+		Options: c.TransportOptions[d.name], Dir: c.transportDir(), Listen: listenInside,
 		MaxConns: int(d.r.gate.limit), MaxMemory: c.insideMemory(), Log: d.r.log.With(slog.String("transport", d.name)),
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {

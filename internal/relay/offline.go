@@ -2,6 +2,7 @@ package relay
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"os"
 	"time"
 
@@ -61,4 +62,25 @@ func CertifyKeys(path string, life time.Duration, now time.Time) (*Certified, er
 	out.ID.Ed = ed
 	out.ID.RSA, _ = cert.RSAKeyID(&rsa.PublicKey)
 	return out, nil
+}
+
+// Identities returns a relay's identities from the directory of its keys, and makes those that are missing. With offline, the
+// master key is kept elsewhere, and nothing is made.
+func Identities(path string, offline bool, log *slog.Logger) (id ident.RelayID, err error) {
+	dir := keyDir(path)
+	if err := dir.make(); err != nil {
+		return id, err
+	}
+	if offline {
+		if err := dir.checkOffline(log); err != nil {
+			return id, err
+		}
+	}
+	rsa, err := dir.rsaKey(fileRSA)
+	if err != nil {
+		return id, err
+	}
+	id.RSA, _ = cert.RSAKeyID(&rsa.PublicKey)
+	id.Ed, _, err = dir.master()
+	return id, err
 }

@@ -125,7 +125,7 @@ func (t *transports) launch(ctx context.Context, ports *chosenPorts) {
 	for _, l := range c.Transports {
 		p := pt.Launch(pt.ProcessConfig{
 			Path: l.Path, Args: l.Args, Transports: l.Transports, Log: t.r.log,
-			StateDir: filepath.Join(c.DataDir, "pt_state"), Outbound: c.Outbound.PT,
+			StateDir: c.transportDir(), Outbound: c.Outbound.PT,
 			Server: &pt.Server{
 				Bind: only(ports.bind(c.TransportListen), l.Transports), Chose: ports.chose, Options: only(c.TransportOptions, l.Transports),
 				ORPort: t.r.localORPort(), ExtORPort: netaddr.OfPort(ln.Addr()), CookieFile: filepath.Join(c.DataDir, cookieFile),

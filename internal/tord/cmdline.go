@@ -56,7 +56,7 @@ var flags = map[string]struct {
 	"--verify-config":           {false, func(c *commandLine, _ string) { c.action = verifyConfig }},
 	"--list-torrc-options":      {false, func(c *commandLine, _ string) { c.action = listOptions }},
 	"--dump-config":             {true, func(c *commandLine, a string) { c.action, c.argument = dumpConfig, a }},
-	"--list-fingerprint":        {false, func(c *commandLine, _ string) { c.action = listFingerprint }},
+	"--list-fingerprint":        {true, func(c *commandLine, a string) { c.action, c.argument = listFingerprint, a }},
 	"--list-modules":            {false, nil},
 	"--keygen":                  {false, nil},
 	"--key-expiration":          {true, nil},
@@ -71,8 +71,9 @@ func readCommandLine(args []string) (*commandLine, error) {
 		if f, ok := flags[args[i]]; ok {
 			argument := ""
 			if f.argument {
-				if i++; i == len(args) || args[i-1] == "--dump-config" && strings.HasPrefix(args[i], "-") {
-					if args[i-1] != "--dump-config" {
+				optional := slices.Contains([]string{"--dump-config", "--list-fingerprint"}, args[i])
+				if i++; i == len(args) || optional && strings.HasPrefix(args[i], "-") {
+					if !optional {
 						return nil, fault.New(fault.Config, "Command-line option '%s' with no value. Failing.", args[i-1])
 					}
 					i--
@@ -81,10 +82,14 @@ func readCommandLine(args []string) (*commandLine, error) {
 				}
 			}
 			if f.set == nil {
-				return nil, fault.New(fault.Config, "%s is for relays and tests of C tor, and Chive's tor is a client only", args[i])
+				return nil, fault.New(fault.Config, "%s is not there: it is for keys, or for tests of C tor", args[i])
 			}
-			if f.set(c, argument); c.action == dumpConfig && !slices.Contains([]string{"", "short", "non-builtin", "full"}, c.argument) {
+			f.set(c, argument)
+			switch {
+			case c.action == dumpConfig && !slices.Contains([]string{"", "short", "non-builtin", "full"}, c.argument):
 				return nil, fault.New(fault.Config, "%s is not an allowed argument to --dump-config: short, non-builtin or full is", c.argument)
+			case c.action == listFingerprint && !slices.Contains([]string{"", "rsa", "ed25519"}, c.argument):
+				return nil, fault.New(fault.Config, "%s is not an allowed argument to --list-fingerprint: rsa or ed25519 is", c.argument)
 			}
 			continue
 		}
@@ -111,6 +116,6 @@ func readCommandLine(args []string) (*commandLine, error) {
 // help is what --help prints. Programs know tor by how this begins and ends.
 func help() string {
 	return "Copyright (c) 2001-2021 of C tor is its authors': this is another program, Chive, with tor's command line.\n" +
-		"It is a client only. Its options are those of tor(1), and Chive's docs/control-port.md says which have an effect.\n\n" +
+		"Its options are those of tor(1), and Chive's docs/control-port.md says which have an effect.\n\n" +
 		"tor -f <torrc> [args]\nSee man page for options, or https://www.torproject.org/ for documentation.\n"
 }

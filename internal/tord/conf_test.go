@@ -29,7 +29,7 @@ func TestTable(t *testing.T) {
 	if len(seen) < 350 {
 		t.Errorf("only %d options", len(seen))
 	}
-	for _, name := range slices.Concat(own, harmless, untranslated, fixed, clientPorts, networkOptions) {
+	for _, name := range slices.Concat(own, harmless, relayOnly, withoutRelay, untranslated, fixed, clientPorts, networkOptions) {
 		if !seen[name] {
 			t.Errorf("%s is no option", name)
 		}
@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 	if n < 100 {
 		t.Errorf("only %d options are refused", n)
 	}
-	for _, name := range []string{"Sandbox", "MetricsPort", "ORPort", "HiddenServiceVersion", "TransProxyType", "NATDPort", "User", "BandwidthRate", "SocksPolicy", "__DisablePredictedCircuits"} {
+	for _, name := range []string{"Sandbox", "MetricsPort", "V3AuthVoteDelay", "HiddenServiceVersion", "TransProxyType", "NATDPort", "User", "SocksPolicy", "__DisablePredictedCircuits"} {
 		if err := (conf{}).put(find(name), find(name).another()); name != "TransProxyType" && err == nil {
 			t.Errorf("%s is taken", name)
 		}
@@ -146,7 +146,7 @@ func TestSources(t *testing.T) {
 		"UseBridges 2":            "Could not parse UseBridges: Provided value is malformed or out of bounds: Unrecognized value 2. (torrc:1)",
 		"NumEntryGuards x":        "Unable to parse x as a number",
 		"MaxCircuitDirtiness abc": "Unable to parse abc as a number",
-		"ORPort 9001":             "this program is a client only",
+		"V3AuthVoteDelay 9":       "this program is no authority",
 		"HiddenServiceOptions /x": "has no value of its own",
 	} {
 		if err := (conf{}).add(linesOf(t, "torrc", text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -194,7 +194,7 @@ func TestSet(t *testing.T) {
 		{"DataDirectory", "/tmp/xx", 553, "Transition not allowed: While Tor is running, changing DataDirectory is not allowed"},
 		{"User", "nobody-of-that-name", 553, "Transition not allowed: While Tor is running, changing User is not allowed"},
 		{"RunAsDaemon", "1", 553, "Transition not allowed: While Tor is running, changing RunAsDaemon is not allowed"},
-		{"ORPort", "9001", 513, "Unacceptable option value: "},
+		{"NATDPort", "9001", 513, "Unacceptable option value: "},
 	} {
 		_, err := before.set([]control.Line{{Key: "SocksPort", Value: "9", HasValue: true}, {Key: c.key, Value: c.value, HasValue: true}})
 		var e *ctlwire.Error
@@ -304,7 +304,7 @@ func TestCommandLine(t *testing.T) {
 	if c, err := readCommandLine([]string{"--hush"}); err != nil || c.quiet != slog.LevelWarn || c.named {
 		t.Errorf("%+v %v", c, err)
 	}
-	for _, c := range [][]string{{"--SocksPort"}, {"-f"}, {"-x", "1"}, {"--"}, {"--hash-password"}, {"--keygen"}, {"--dump-config", "x"}, {""}} {
+	for _, c := range [][]string{{"--SocksPort"}, {"-f"}, {"-x", "1"}, {"--"}, {"--hash-password"}, {"--keygen"}, {"--dump-config", "x"}, {"--list-fingerprint", "x"}, {""}} {
 		if _, err := readCommandLine(c); err == nil {
 			t.Errorf("%q is taken", c)
 		}

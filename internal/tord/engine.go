@@ -94,7 +94,11 @@ const renewEvery = 10 * time.Second
 // Signal implements control.Engine.
 func (t *tor) Signal(name string) {
 	t.tell("SIGNAL", name)
-	_, node := t.plan()
+	now, node := t.plan()
+	if r := t.hostedRelay(); name == "SHUTDOWN" && r != nil {
+		t.shutDown(now, r)
+		return
+	}
 	switch name {
 	case "HALT", "SHUTDOWN": // a client has nothing to drain, as in C tor
 		t.end("Catching signal " + map[string]string{"HALT": "TERM", "SHUTDOWN": "INT"}[name] + ", exiting cleanly.")
@@ -229,7 +233,7 @@ func (t *tor) Info(key string) (control.Answer, error) {
 		if !ok {
 			continue
 		}
-		a, err := k.get(&query{t, now, node, rest})
+		a, err := k.get(&query{t, now, node, t.hostedRelay(), rest})
 		if errors.Is(err, errNoKey) {
 			break
 		}

@@ -18,9 +18,10 @@ import (
 // query is what a key of GETINFO is answered from.
 type query struct {
 	*tor
-	plan *plan
-	node *daemon.Hosted // nil: there is no client
-	rest string         // of the key, after what the row's name has
+	plan   *plan
+	node   *daemon.Hosted // nil: there is no client
+	hosted *hosted        // nil: there is no relay
+	rest   string         // of the key, after what the row's name has
 }
 
 // infoKey is a key of GETINFO, or, with "*" at the end, all that begin with it.
@@ -34,14 +35,16 @@ var infoKeys []infoKey
 
 func init() {
 	infoKeys = []infoKey{
-		{"accounting/bytes", "Bytes of this time of accounting, which there is none of.", word("0 0")},
-		{"accounting/enabled", "Whether traffic is limited for a time: never.", word("0")},
-		{"address", "The address of this machine, if it is known.", failing("Address unknown")},
+		{"accounting/*", "The limit of a relay's traffic: enabled, hibernating, bytes, bytes-left, interval-start, interval-wake, interval-end.", (*query).accounting},
+		{"address", "The address at which others reach this relay, of IPv4.", address(false)},
+		{"address/v4", "The same.", address(false)},
+		{"address/v6", "The same, of IPv6.", address(true)},
 		{"address-mappings/all", "Names that stand for others.", mappings(true, true)},
 		{"address-mappings/config", "The same, by the configuration.", mappings(true, false)},
 		{"address-mappings/cache", "The same, by answers of exits: none are kept.", word("")},
 		{"address-mappings/control", "The same, by controllers.", mappings(false, true)},
 		{"bw-event-cache", "Earlier BW events: none are kept.", word("")},
+		{"chive/bridge-lines", "What the clients of this bridge need, a line for each transport.", (*query).bridgeLines},
 		{"chive/circuits", "What protects each hop of each circuit.", (*query).hops},
 		{"chive/memory", "Bytes that others make the client hold, and their bound.", (*query).memory},
 		{"chive/onions", "The state of each onion service.", (*query).onions},
@@ -59,21 +62,21 @@ func init() {
 		{"consensus/valid-until", "Until when the consensus is valid.", (*query).consensus},
 		{"current-time/local", "The time of this machine, in its time zone.", func(*query) (control.Answer, error) { return text(time.Now().Format(timeForm)) }},
 		{"current-time/utc", "The time of this machine, in UTC.", func(*query) (control.Answer, error) { return text(date(time.Now())) }},
-		{"desc/all-recent", "Descriptors of relays: none are fetched.", word("")},
-		{"desc/download-enabled", "Whether descriptors of relays are fetched: never.", word("0")},
-		{"desc/id/*", "A relay's descriptor, by its fingerprint: none are fetched.", noDescriptors("id")},
-		{"desc/name/*", "A relay's descriptor, by its nickname: none are fetched.", noDescriptors("name")},
-		{"dir/status-vote/current/consensus", "The consensus without microdescriptors, which is not fetched.", failing(noConsensus)},
+		{"desc/all-recent", "Descriptors of other relays, which a relay keeps for others.", (*query).recentDescriptors},
+		{"desc/download-enabled", "Whether descriptors of relays are fetched: by a relay that serves the directory.", (*query).fetchesDescriptors},
+		{"desc/id/*", "A relay's descriptor, by its fingerprint: this relay's, and those that it keeps for others.", descriptor("id")},
+		{"desc/name/*", "The same, by its nickname.", descriptor("name")},
+		{"dir/server/*", "Descriptors as this relay serves them: authority (its own), fp/FINGERPRINT, all.", (*query).dirServer},
+		{"dir/status-vote/current/consensus", "The consensus without microdescriptors, which a relay keeps for others.", (*query).plainConsensus},
 		{"dir/status-vote/current/consensus-microdesc", "The consensus.", (*query).document},
 		{"dormant", "Whether the client rests: never.", word("0")},
 		{"entry-guards", "The client's guards.", (*query).guards},
 		{"events/names", "The events that SETEVENTS takes.", word(strings.Join(control.EventNames(), " "))},
 		{"exit-policy/default", "The exit policy of relays that set none.", defaultPolicy},
-		{"exit-policy/*", "The exit policy of a relay, which this program is not.", func(*query) (control.Answer, error) {
-			return control.Answer{}, ctlwire.Errorf(ctlwire.Unknown, "Not running in server mode")
-		}},
+		{"exit-policy/reject-private/default", "The networks that no relay lets streams into.", rejectPrivate},
+		{"exit-policy/*", "The exit policy of this relay: full, ipv4, ipv6, reject-private/relay.", (*query).exitPolicy},
 		{"features/names", "What USEFEATURE takes.", word(strings.Join(control.Features, " "))},
-		{"fingerprint", "The fingerprint of a relay, which this program is not.", failing("Not running in server mode")},
+		{"fingerprint", "The fingerprint of this relay.", (*query).fingerprint},
 		{"info/names", "These keys.", func(*query) (control.Answer, error) { return listed(infoList) }},
 		{"ip-to-country/*", "The country of an address.", (*query).country},
 		{"limits/max-mem-in-queues", "The bound of what others can make the client hold, in bytes.", (*query).limit},
@@ -108,16 +111,17 @@ func init() {
 		{"sr/previous", "The one before.", sharedRandom(false)},
 		{"status/bootstrap-phase", "How far the client has come.", (*query).bootstrap},
 		{"status/circuit-established", "Whether the client can carry traffic.", (*query).established},
-		{"status/clients-seen", "The clients of a bridge, which this program is not: none.", word(`TimeStarted="1970-01-01 00:00:00" CountrySummary= IPVersions=v4=0,v6=0`)},
+		{"status/clients-seen", "The clients of a bridge: they are not counted.", word(`TimeStarted="1970-01-01 00:00:00" CountrySummary= IPVersions=v4=0,v6=0`)},
 		{"status/enough-dir-info", "Whether the client knows enough relays.", (*query).enough},
-		{"status/reachability-succeeded", "Whether others reach the ports of a relay: as in C tor, 1 where there are none.", word("OR=1 DIR=1")},
-		{"status/reachability-succeeded/dir", "The same, of the DirPort.", word("1")},
-		{"status/reachability-succeeded/or", "The same, of the ORPort.", word("1")},
+		{"status/fresh-relay-descs", "This relay's descriptor and extra-info document, as they would be now.", (*query).freshDescriptors},
+		{"status/reachability-succeeded", "Whether others reach the ports of a relay: as in C tor, 1 where there are none.", func(q *query) (control.Answer, error) { return text("OR=" + yes(q.reachable()) + " DIR=1") }},
+		{"status/reachability-succeeded/dir", "The same, of the DirPort: always 1, as in C tor.", word("1")},
+		{"status/reachability-succeeded/or", "The same, of the ORPort.", func(q *query) (control.Answer, error) { return flag(q.reachable()) }},
 		{"status/version/current", "What the consensus says of this version: nothing, as it lists C tor's.", (*query).versionStatus},
 		{"status/version/recommended", "The versions of C tor that the consensus recommends.", (*query).recommended},
 		{"stream-status", "The streams and lookups.", (*query).streams},
-		{"traffic/read", "Bytes that the links to relays have brought.", func(q *query) (control.Answer, error) { in, _ := traffic(q.node); return number(in) }},
-		{"traffic/written", "Bytes that the links to relays have taken.", func(q *query) (control.Answer, error) { _, out := traffic(q.node); return number(out) }},
+		{"traffic/read", "Bytes that the links to relays have brought.", func(q *query) (control.Answer, error) { in, _ := traffic(q.node, q.hosted); return number(in) }},
+		{"traffic/written", "Bytes that the links to relays have taken.", func(q *query) (control.Answer, error) { _, out := traffic(q.node, q.hosted); return number(out) }},
 		{"uptime", "Seconds since the start.", func(q *query) (control.Answer, error) { return number(uint64(time.Since(q.started) / time.Second)) }},
 		{"version", "The version.", word(Version)},
 	}
@@ -251,6 +255,9 @@ func (q *query) listeners() (control.Answer, error) {
 				out = append(out, ctlwire.Quote(a.String()))
 			}
 		}
+	}
+	if q.rest == "or" || q.rest == "dir" {
+		out = q.relayPorts(q.rest)
 	}
 	if q.node != nil && kind != "" {
 		for _, line := range q.node.Ports() {

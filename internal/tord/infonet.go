@@ -237,15 +237,18 @@ func (q *query) streams() (control.Answer, error) {
 
 func (q *query) links() (control.Answer, error) {
 	c := q.inner()
-	if c == nil {
+	if c == nil && q.hosted == nil {
 		return text("")
 	}
 	return streamed(func(yield func(string) bool) {
-		for _, r := range c.Links() {
-			if !yield(router(c.NameOf(r.Relay)) + " CONNECTED") {
-				return
+		if c != nil {
+			for _, r := range c.Links() {
+				if !yield(router(c.NameOf(r.Relay)) + " CONNECTED") {
+					return
+				}
 			}
 		}
+		q.relayLinks(yield)
 	})
 }
 

@@ -36,7 +36,7 @@ func (q *query) limit() (control.Answer, error) {
 		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "The network is off: nothing is held")
 	}
 	_, bound := c.Memory()
-	return text(fmt.Sprint(bound))
+	return text(fmt.Sprint(bound + q.relayStatus().MemoryBound))
 }
 
 // packages answers consensus/packages: what stands after the keyword of each such line.

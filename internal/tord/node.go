@@ -18,6 +18,7 @@ import (
 // another one begins. After an error, the client goes on as before.
 func (t *tor) moveNode(before, p *plan) error {
 	_, node := t.plan()
+	p.settings.Apart(t.ownRelays())
 	// Bridges may change while a client runs, but whether it has some may not.
 	if node != nil && !p.offline && before.network == p.network && before.bridged == p.bridged {
 		waiting, err := node.Reload(p.settings)
@@ -45,6 +46,7 @@ func (t *tor) moveNode(before, p *plan) error {
 
 // openNode begins a client with its ports.
 func (t *tor) openNode(p *plan) error {
+	p.settings.Apart(t.ownRelays())
 	node, err := p.settings.Host(t.log, func(c *client.Client) {
 		c.LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
 		t.resumeRulesLocked(c)
@@ -170,6 +172,7 @@ func (t *tor) everySecond() {
 	var last *client.Client
 	var m meters
 	var alive liveness
+	var news serverNews
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -186,6 +189,8 @@ func (t *tor) everySecond() {
 			}
 			m.second(t, last)
 		}
+		relay := t.hostedRelay()
+		news.second(t, relay)
 		if word := alive.change(livenessOf(node)); word != "" {
 			t.tell("NETWORK_LIVENESS", word)
 		}
@@ -193,7 +198,7 @@ func (t *tor) everySecond() {
 			counted = false
 			continue
 		}
-		in, out := traffic(node)
+		in, out := traffic(node, relay)
 		if counted && in >= read && out >= written { // another client begins at zero
 			t.tell("BW", fmt.Sprintf("%d %d", in-read, out-written))
 		}
@@ -201,12 +206,17 @@ func (t *tor) everySecond() {
 	}
 }
 
-func traffic(node *daemon.Hosted) (in, out uint64) {
-	if node == nil {
-		return 0, 0
+// traffic returns the bytes of the links of client and relay together.
+func traffic(node *daemon.Hosted, relay *hosted) (in, out uint64) {
+	if node != nil {
+		s := node.Client().Status()
+		in, out = s.LinkIn, s.LinkOut
 	}
-	s := node.Client().Status()
-	return s.LinkIn, s.LinkOut
+	if relay != nil {
+		s := &relay.Inner().Stats().Channel
+		in, out = in+s.BytesIn.Load(), out+s.BytesOut.Load()
+	}
+	return in, out
 }
 
 // end has the program end.

@@ -1,4 +1,4 @@
-// Package tord runs a client as the program tor: with a torrc and tor's command line (tor(1)), with the lines
+// Package tord runs a client, and a relay beside it, as the program tor: with a torrc and tor's command line (tor(1)), with the lines
 // on standard output that programs wait for, and with a control port.
 package tord
 
@@ -28,6 +28,7 @@ type effect uint8
 const (
 	refused    effect = iota // only its default value, which changes nothing
 	translated               // package torrc makes options of Chive's of it
+	relayed                  // the same, for a relay only: without an ORPort, see withoutRelay
 	ours                     // this package obeys it
 	idle                     // any value is taken, and has no effect: the log says so once
 	skipped                  // C tor takes it and skips it: no value is kept
@@ -41,21 +42,22 @@ var optionTable string
 var own = []string{
 	"__ControlPort", "__HashedControlSessionPassword", "__LeaveStreamsUnattached", "__OwningControllerProcess", "__ReloadTorrcOnSIGHUP",
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
-	"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
+	"ClientOnly", "ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
 	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
-// does at least as much. Those from Address on concern relays, and have no effect without an ORPort in C tor either.
+// does at least as much.
 var harmless = []string{
-	"AvoidDiskWrites", "ClientOnly", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup", "DormantClientTimeout",
-	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "DownloadExtraInfo", "FetchDirInfoEarly",
+	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup", "DormantClientTimeout",
+	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "FetchDirInfoEarly",
 	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogMessageDomains", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
-	"Address", "AssumeReachable", "ContactInfo", "ExitPolicy", "ExitRelay", "ExtORPort", "IPv6Exit", "MaxAdvertisedBandwidth", "MyFamily", "Nickname",
-	"PublishServerDescriptor", "ReducedExitPolicy", "RelayBandwidthBurst", "RelayBandwidthRate",
 }
+
+// relayOnly are options of relays that package torrc obeys by what it makes of others.
+var relayOnly = []string{"BridgeDistribution", "ExitRelay", "ExtORPort", "PublishServerDescriptor"}
 
 // untranslated are options that package torrc has, and that a process of this package does not obey.
 var untranslated = []string{"Log", "MetricsPort", "Sandbox"}
@@ -83,8 +85,11 @@ var allOptions = sync.OnceValue(func() []*option {
 			o.does = idle
 		case t != nil && o.grouped() && t.Role&torrc.Onion != 0 && t.Key != "":
 			o.does = translated
-		case t != nil && t.Role&torrc.Proxy != 0 && t.Key != "" && !slices.Contains(untranslated, o.name):
+		case slices.Contains(untranslated, o.name):
+		case t != nil && t.Role&torrc.Proxy != 0 && t.Key != "":
 			o.does = translated
+		case t != nil && t.Role&torrc.Relay != 0 && t.Key != "", slices.Contains(relayOnly, o.name):
+			o.does = relayed
 		}
 		all = append(all, o)
 	}
@@ -199,7 +204,7 @@ func (o *option) check(v string) error {
 	if t := torrc.Find(o.name); t != nil && t.Role&torrc.Onion != 0 {
 		why = "the services of this program are anonymous"
 	} else if t != nil && t.Key != "" && t.Role&torrc.Proxy == 0 {
-		why = "this program is a client only: " + t.Role.String()
+		why = "this program is no authority: " + t.Role.String()
 	}
 	return fault.New(fault.Config, "%s %s is not obeyed, so it is refused: %s", o.name, v, why)
 }

@@ -25,6 +25,10 @@ type plan struct {
 	dataDir string
 
 	settings *daemon.Settings // of the client and its ports
+	relay    *daemon.Settings // nil: none
+	keyDir   string           // of the relay
+	memory   shares           // if there is a relay
+	given    *chive.Network   // what network describes
 	network  string           // the lines that describe it; empty: the public one
 	bridged  bool             // by bridges only
 	offline  bool             // neither client nor ports
@@ -55,7 +59,7 @@ func planOf(c conf) (*plan, error) {
 	if c.on("RunAsDaemon") {
 		return nil, fault.New(fault.Config, "RunAsDaemon 1 is not obeyed, so it is refused: run the program under systemd, or another supervisor")
 	}
-	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSingle, p.readSettings, p.readSecrets} {
+	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSingle, p.shareMemory, p.readSettings, p.readRelay, p.readSecrets} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -118,6 +122,9 @@ func (p *plan) readSettings() error {
 		}
 		fmt.Fprintf(&toml, "%s = %s\n", s.Key, daemon.TOMLValue(s, daemon.NewClientSettings))
 	}
+	if p.memory.client != 0 {
+		fmt.Fprintf(&toml, "max-memory = %d\n", p.memory.client)
+	}
 	for _, service := range doc.Onions {
 		for _, s := range service {
 			for _, l := range s.From {
@@ -128,7 +135,23 @@ func (p *plan) readSettings() error {
 	if err := p.writeOnions(&toml, doc.Onions); err != nil {
 		return err
 	}
-	for _, n := range doc.Notes {
+	if err := p.takeNotes(doc.Notes, kept); err != nil {
+		return err
+	}
+	p.settings = daemon.NewClientSettings()
+	if err := p.settings.ReadFile("torrc", toml.Bytes()); err != nil {
+		return err
+	}
+	if err := p.give(p.settings); err != nil {
+		return err
+	}
+	return p.settings.Check()
+}
+
+// takeNotes refuses a line that is not obeyed, and notes what is not quite as in C tor. kept has the numbers of the lines that
+// became settings.
+func (p *plan) takeNotes(notes []torrc.Note, kept map[int]bool) error {
+	for _, n := range notes {
 		switch {
 		case n.Same:
 		case kept[n.Line.Number]:
@@ -137,11 +160,15 @@ func (p *plan) readSettings() error {
 			return fault.New(fault.Config, "%s is not obeyed, so it is refused: %s", n.Line.Key, n.Why)
 		}
 	}
-	p.settings = daemon.NewClientSettings()
-	if err := p.settings.ReadFile("torrc", toml.Bytes()); err != nil {
-		return err
+	return nil
+}
+
+// give gives a role the network that the options describe.
+func (p *plan) give(s *daemon.Settings) error {
+	if p.network == "" {
+		return nil
 	}
-	if p.network != "" {
+	if p.given == nil {
 		dir, err := netfile.ImportTorrc("torrc", "torrc", []byte(p.network))
 		if err != nil {
 			return err
@@ -150,13 +177,12 @@ func (p *plan) readSettings() error {
 		if err != nil {
 			return err
 		}
-		n, err := chive.ParseNetwork(text)
-		if err != nil {
+		if p.given, err = chive.ParseNetwork(text); err != nil {
 			return err
 		}
-		p.settings.SetNetwork(n)
 	}
-	return p.settings.Check()
+	s.SetNetwork(p.given)
+	return nil
 }
 
 // lines returns what package torrc translates. Its line numbers tell the lines apart.
@@ -174,7 +200,7 @@ func (p *plan) lines() []torrc.Line {
 			continue
 		}
 		for _, v := range p.conf[o.name] {
-			if o.name == "ClientTransportPlugin" && !needed(v) {
+			if o.name == "ClientTransportPlugin" && !needed(v) || o.name == "MaxMemInQueues" && p.memory.client != 0 {
 				continue
 			}
 			if o.name == "MaxCircuitDirtiness" {

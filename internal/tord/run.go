@@ -76,11 +76,22 @@ func (p *Program) Run(ctx context.Context) int {
 			l.out.put(c.dump(line.argument == "full"))
 			return exitOK
 		case listFingerprint:
-			err = fault.New(fault.Config, "Clients don't have long-term identity keys. Exiting.")
+			var p *plan
+			var text string
+			if p, err = planOf(c); err == nil && p.relay == nil {
+				return l.fail(fault.New(fault.Config, "Clients don't have long-term identity keys. Exiting."))
+			}
+			if err == nil {
+				text, err = p.listIdentity(line.argument, slog.New(handler{l: l}))
+			}
+			if err == nil {
+				l.out.put(text)
+				return exitOK
+			}
 		}
 	}
 	switch {
-	case errors.Is(err, errMissing) || line.action == listFingerprint:
+	case errors.Is(err, errMissing):
 		return l.fail(err)
 	case err != nil:
 		return l.invalid(err)

@@ -37,6 +37,8 @@ type tor struct {
 	stop    chan string  // why the program ends
 	lookups atomic.Int64 // of controllers, under way
 
+	draining atomic.Bool // the relay ends, and what is open may go on for a while
+
 	changing sync.Mutex // one change of the configuration at a time
 
 	// Guarded by changing.
@@ -52,6 +54,7 @@ type tor struct {
 	mu     sync.Mutex
 	now    *plan          // guarded by mu
 	node   *daemon.Hosted // guarded by mu; nil: DisableNetwork, or the client has ended
+	relay  *hosted        // guarded by mu; nil: none
 	phase  phase          // guarded by mu: the last that was told
 	why    string         // guarded by mu: why it does not go on
 	cookie []byte         // guarded by mu
@@ -109,7 +112,7 @@ func (t *tor) takeLocked(before, p *plan) error {
 	}
 	fresh, kept, err := t.openPortsLocked(p)
 	if err == nil {
-		if err = t.moveNode(before, p); err != nil {
+		if err = t.moveAll(before, p); err != nil {
 			for _, l := range fresh {
 				l.l.Close()
 			}
@@ -331,7 +334,7 @@ func (t *tor) close() error {
 	if t.later != nil {
 		t.later.Stop()
 	}
-	err := t.closeNode()
+	err := errors.Join(t.closeNode(), t.closeRelay())
 	t.wg.Wait()
 	for _, path := range t.files {
 		if gone := os.Remove(path); gone != nil && !errors.Is(gone, os.ErrNotExist) {

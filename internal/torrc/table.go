@@ -212,7 +212,7 @@ var fixed = []Option{
 	{Name: "NumCPUs", Same: "0", Why: "GOMAXPROCS in the environment limits the processors"},
 	{Name: "EnforceDistinctSubnets", Same: "1", Why: "a network file's `enforce_distinct_subnets`"},
 	{Name: "ExtORPort", Same: "auto", Why: "a bridge with transports has one, at a port of loopback that the system chooses"},
-	{Name: "PublishServerDescriptor", Same: "1", Why: "a relay is published; a bridge is not"},
+	{Name: "PublishServerDescriptor", Same: "1", Why: "a relay is published, unless it is 0 (`no-publish`); a bridge is not"},
 	{Name: "BridgeDistribution", Same: "none", Why: "bridges are not published to a bridge authority"},
 	{Name: "ExtendByEd25519ID", Same: "1", Why: "circuits extend by both identities"},
 	{Name: "HiddenServiceVersion", Same: "3", Why: "version 3 is the only one"},

@@ -302,6 +302,8 @@ func (t *translation) addPublished() {
 	case l == nil:
 	case t.bridge != nil:
 		t.note(*l, alone, l.Value == "0")
+	case t.role == Relay && l.Value == "0":
+		t.doc.Settings = append(t.doc.Settings, &Setting{"no-publish", []string{"true"}, []Line{*l}})
 	default:
 		t.note(*l, byName()["publishserverdescriptor"].Why, l.Value == "1" || strings.EqualFold(l.Value, "v3"))
 	}
