@@ -25,6 +25,7 @@ type hosted struct {
 	*daemon.HostedRelay
 	cancel context.CancelFunc
 	lines  atomic.Pointer[[]string] // of a bridge, for its clients; nil: they are not known yet
+	told   bool                     // the log has its ports and its identity
 }
 
 // moveAll has the relay and the client obey a plan. After an error, both go on as before. The relay comes first: the client
@@ -78,14 +79,6 @@ func (t *tor) openRelay(p *plan) error {
 	ctx, cancel := context.WithCancel(t.ctx)
 	h := &hosted{HostedRelay: r, cancel: cancel}
 	t.setRelay(h)
-	or, dir := r.Inner().Listening()
-	for _, a := range or {
-		t.tellListener("OR", a.String())
-	}
-	for _, a := range dir {
-		t.tellListener("Directory", a.String())
-	}
-	t.tellIdentity(r.Relay())
 	t.wg.Go(panics.Contain(t.log, nil, func() {
 		lines, err := r.BridgeLines(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -142,6 +135,23 @@ func (t *tor) ownRelays() []string {
 	}
 	rsa, _ := r.Relay().Fingerprint()
 	return append([]string{rsa}, r.Relay().Config().Family...)
+}
+
+// tellRelayLocked tells of a new relay's ports and identity, in the log of its plan.
+func (t *tor) tellRelayLocked() {
+	r := t.hostedRelay()
+	if r == nil || r.told {
+		return
+	}
+	r.told = true
+	or, dir := r.Inner().Listening()
+	for _, a := range or {
+		t.tellListener("OR", a.String())
+	}
+	for _, a := range dir {
+		t.tellListener("Directory", a.String())
+	}
+	t.tellIdentity(r.Relay())
 }
 
 // tellIdentity writes the lines by which programs and operators know a relay. A bridge has one that does not lead to it.

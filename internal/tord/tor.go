@@ -123,6 +123,7 @@ func (t *tor) takeLocked(before, p *plan) error {
 		return err
 	}
 	t.logs.use(targets)
+	t.tellRelayLocked()
 	for _, note := range p.notes {
 		if !t.told[note] {
 			t.told[note] = true
