@@ -48,16 +48,16 @@ var own = []string{
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
-// does at least as much.
+// does at least as much. A bridge with transports has an ExtORPort, at a port of loopback that the system chooses.
 var harmless = []string{
 	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup", "DormantClientTimeout",
-	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "FetchDirInfoEarly",
+	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "ExtORPort", "FetchDirInfoEarly",
 	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogMessageDomains", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
 }
 
 // relayOnly are options of relays that package torrc obeys by what it makes of others.
-var relayOnly = []string{"BridgeDistribution", "ExitRelay", "ExtORPort", "PublishServerDescriptor"}
+var relayOnly = []string{"BridgeDistribution", "ExitRelay", "PublishServerDescriptor"}
 
 // untranslated are options that package torrc has, and that a process of this package does not obey.
 var untranslated = []string{"Log", "MetricsPort", "Sandbox"}

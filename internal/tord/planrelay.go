@@ -21,6 +21,9 @@ import (
 // there.
 const relayFolder = "relay"
 
+// noAddress stands for one that is not needed yet: no machine has it.
+const noAddress = "192.0.2.1"
+
 // withoutRelay are options of relays that a C tor without an ORPort obeys, too, or refuses. All others have no effect there.
 var withoutRelay = []string{"AccountingMax", "BandwidthBurst", "BandwidthRate", "BridgeRelay", "DirPort"}
 
@@ -105,6 +108,9 @@ func (p *plan) relayLines() (out []torrc.Line, err error) {
 	put("DataDirectory", filepath.Join(p.dataDir, relayFolder))
 	put("KeyDirectory", keys)
 	p.keyDir = keys
+	if p.offline && len(p.conf["Address"]) == 0 {
+		put("Address", noAddress) // without a network, nobody need know it
+	}
 	for _, o := range allOptions() {
 		both := o.does == translated && torrc.Find(o.name).Role&torrc.Relay != 0
 		if o.does != relayed && !both || slices.Contains([]string{"DataDirectory", "KeyDirectory", "MaxMemInQueues"}, o.name) {

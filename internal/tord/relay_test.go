@@ -155,6 +155,7 @@ func TestRelayPlans(t *testing.T) {
 		{"ORPort 127.0.0.1:1\nRelayBandwidthRate 1 MB\nRelayBandwidthBurst 2 MB", "bandwidth-burst=2097152", ""},
 		{"ORPort 127.0.0.1:1\nBandwidthRate 1 MB", "bandwidth-rate=1048576", "BandwidthRate: it holds for the relay, and not for the client's traffic"},
 		{"ORPort 127.0.0.1:1\nBridgeRelay 1", "bridge=true", "BridgeRelay: a bridge is not published to the bridge authority: only those to whom you give its lines know of it"},
+		{"ORPort 127.0.0.1:1\nExtORPort 6001", "nickname=Unnamed", "ExtORPort: it has no effect here"},
 		{"ORPort 0\nNickname a", "", "Nickname: it has no effect without an ORPort"},
 		{"ORPort 9001\nClientOnly 1", "", "ORPort: it has no effect without an ORPort"},
 	} {
@@ -179,6 +180,13 @@ func TestRelayPlans(t *testing.T) {
 		}
 		if x.note != "" && !strings.Contains(strings.Join(p.notes, "\n"), x.note) {
 			t.Errorf("%s: %q", x.torrc, p.notes)
+		}
+	}
+	// Without a network, nobody need know the address.
+	for _, off := range []string{"0", "1"} {
+		c := conf{"ORPort": {"9001"}, "DisableNetwork": {off}, "DataDirectory": {"/nonexistent/x"}}
+		if _, err := planOf(c); err != nil && (off == "1" || !strings.Contains(err.Error(), "address")) {
+			t.Errorf("DisableNetwork %s: %v", off, err)
 		}
 	}
 	if six, ok := andSix("9001 NoAdvertise"); hasSix() && (!ok || six != "[::]:9001 NoAdvertise") {

@@ -78,6 +78,8 @@ func (p *Program) Run(ctx context.Context) int {
 		case listFingerprint:
 			var p *plan
 			var text string
+			c = c.clone()
+			c["DisableNetwork"] = []string{"1"}
 			if p, err = planOf(c); err == nil && p.relay == nil {
 				return l.fail(fault.New(fault.Config, "Clients don't have long-term identity keys. Exiting."))
 			}
