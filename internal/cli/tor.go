@@ -23,13 +23,13 @@ func AsTor(args []string) []string {
 	return args
 }
 
-// torCommand runs a client as the program tor.
+// torCommand runs a client, and perhaps a relay, as the program tor.
 func torCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tor [-f TORRC] [OPTION VALUE]...",
-		Short: "Run a client as the program tor: torrc, tor's command line and control port",
-		Long: `Run a client as the program tor, for programs that start tor or control it: with a torrc, tor's command
-line (tor(1)) and a control port. All lines go to standard output, as tor writes them. A link to chive with
+		Short: "Run a client, or a relay, as the program tor: torrc, tor's command line and control port",
+		Long: `Run a client, and with an ORPort a relay or a bridge, as the program tor, for programs that start tor or control it: with a torrc,
+tor's command line (tor(1)) and a control port. All lines go to standard output, as tor writes them. A link to chive with
 the name tor does the same. docs/control-port.md says what is there and what is not.
 
 An option that would not be obeyed is refused.`,

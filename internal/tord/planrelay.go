@@ -65,6 +65,9 @@ func (p *plan) readRelay() error {
 			p.notes = append(p.notes, name+": it holds for the relay, and not for the client's traffic")
 		}
 	}
+	if len(p.conf["FamilyId"]) > 0 {
+		p.notes = append(p.notes, "FamilyId: the client avoids the relays of MyFamily, and does not know the others of this family")
+	}
 	p.relay = daemon.NewRelaySettings()
 	if err := p.relay.ReadFile("torrc", toml.Bytes()); err != nil {
 		return err

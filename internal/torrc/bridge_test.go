@@ -50,7 +50,7 @@ func TestPorts(t *testing.T) {
 func TestUnpublished(t *testing.T) {
 	for text, lost := range map[string]int{
 		"BridgeRelay 1": 1, "BridgeRelay 1\nBridgeRelay 0": 0, "BridgeRelay 1\nBridgeDistribution none": 0, "BridgeRelay 1\nBridgeDistribution https": 1,
-		"BridgeRelay 1\nPublishServerDescriptor 0": 0, "PublishServerDescriptor 1\nBridgeRelay 1": 1, "PublishServerDescriptor 0": 1, "PublishServerDescriptor 1": 0,
+		"BridgeRelay 1\nPublishServerDescriptor 0": 0, "PublishServerDescriptor 1\nBridgeRelay 1": 1, "PublishServerDescriptor 0": 0, "PublishServerDescriptor 1": 0,
 	} {
 		n := 0
 		for _, note := range translated1(t, "ORPort 443\n"+text, Relay).Notes {
