@@ -1,6 +1,7 @@
 package tord
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -73,7 +74,8 @@ func (t *tor) openRelay(p *plan) error {
 	if err != nil {
 		return err
 	}
-	if err := p.writeIdentity(r.Relay()); err != nil {
+	rsa, ed := r.Relay().Fingerprint()
+	if err := p.writeIdentity(rsa, ed); err != nil {
 		return errors.Join(err, r.Close())
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -177,15 +179,14 @@ func hashed(rsa string) string {
 }
 
 // writeIdentity writes the files with the relay's fingerprints, where C tor has them: programs read them.
-func (p *plan) writeIdentity(r *relay.Relay) error {
-	rsa, ed := r.Fingerprint()
+func (p *plan) writeIdentity(rsa, ed string) error {
 	files := map[string]string{"fingerprint": strings.ToUpper(rsa), "fingerprint-ed25519": ed}
-	if r.Config().Bridge {
+	if p.conf.on("BridgeRelay") {
 		files["hashed-fingerprint"] = hashed(rsa)
 	}
 	for name, print := range files {
 		path := filepath.Join(p.dataDir, name)
-		text := r.Config().Nickname + " " + print + "\n"
+		text := p.nickname() + " " + print + "\n"
 		if old, err := os.ReadFile(path); err == nil && string(old) == text {
 			continue
 		}
@@ -274,16 +275,22 @@ func hibernation(state string) string {
 	return "awake"
 }
 
-// listIdentity returns what --list-fingerprint prints. It makes missing keys, and opens no port.
+// nickname returns the relay's.
+func (p *plan) nickname() string { return cmp.Or(p.conf.one("Nickname"), "Unnamed") }
+
+// listIdentity returns what --list-fingerprint prints. It makes missing keys and the files with fingerprints, and opens no port.
 func (p *plan) listIdentity(kind string, log *slog.Logger) (string, error) {
+	if err := os.MkdirAll(p.dataDir, 0o700); err != nil {
+		return "", err
+	}
 	id, err := irelay.Identities(p.keyDir, p.conf.on("OfflineMasterKey"), log)
 	if err != nil {
 		return "", err
 	}
-	name := p.conf.one("Nickname")
-	if name == "" {
-		name = "Unnamed"
+	if err := p.writeIdentity(id.RSA.String(), id.Ed.String()); err != nil {
+		return "", err
 	}
+	name := p.nickname()
 	if kind == "ed25519" {
 		return name + " " + id.Ed.String() + "\n", nil
 	}

@@ -91,9 +91,15 @@ func TestRelay(t *testing.T) {
 	}
 	r.out.wait(t, `will shut down in 60 seconds\. Interrupt again to exit now\.`)
 	r.out.wait(t, `Clean shutdown finished\. Exiting\.`)
+	if err := os.Remove(filepath.Join(r.dir, "data", "fingerprint")); err != nil {
+		t.Fatal(err)
+	}
 	listed := regexp.MustCompile(`^arelay ((?:[0-9A-F]{4} ){9}[0-9A-F]{4})\n$`)
 	if out := again(t, r.dir, "--list-fingerprint"); listed.FindStringSubmatch(out) == nil || strings.ReplaceAll(listed.FindStringSubmatch(out)[1], " ", "") != print {
 		t.Errorf("--list-fingerprint prints %q, and the relay was %s", out, print)
+	}
+	if b, err := os.ReadFile(filepath.Join(r.dir, "data", "fingerprint")); err != nil || string(b) != "arelay "+print+"\n" {
+		t.Errorf("%q, %v", b, err)
 	}
 }
 
