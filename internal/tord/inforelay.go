@@ -3,6 +3,7 @@ package tord
 import (
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"net"
 	"net/netip"
 	"strings"
@@ -238,15 +239,31 @@ func (q *query) dirServer() (control.Answer, error) {
 		list = rsa
 		fallthrough
 	case kind == "fp":
-		var all []string
-		for _, digits := range strings.Split(list, "+") {
-			if id, ok := fingerprint(digits); ok && q.hosted != nil {
-				all = append(all, string(q.hosted.Inner().DescriptorText(id)))
-			}
+		if q.hosted == nil {
+			return text("")
 		}
-		return listed(func() string { return strings.Join(all, "") })
+		return streamed(q.descriptorsOf(list))
 	}
 	return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "Key not recognized")
+}
+
+// descriptorsOf yields the lines of the descriptors of relays, each once.
+func (q *query) descriptorsOf(list string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := map[ident.RSAID]bool{}
+		for digits := range strings.SplitSeq(list, "+") {
+			id, ok := fingerprint(digits)
+			if !ok || seen[id] {
+				continue
+			}
+			seen[id] = true
+			for l := range strings.Lines(string(q.hosted.Inner().DescriptorText(id))) {
+				if !yield(strings.TrimSuffix(l, "\n")) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // plainConsensus answers dir/status-vote/current/consensus.

@@ -65,6 +65,12 @@ func TestRelay(t *testing.T) {
 	if got := c.ask("GETINFO exit-policy/ipv6"); !strings.Contains(got, "reject6 *:*\n") {
 		t.Errorf("%s", got)
 	}
+	await := regexp.MustCompile(`(?m)^router arelay `)
+	for len(await.FindAllString(c.ask("GETINFO dir/server/authority"), -1)) == 0 { // the first descriptor is made by a goroutine
+	}
+	if got := c.ask("GETINFO dir/server/fp/" + print + "+" + strings.ToLower(print) + "+x"); len(await.FindAllString(got, -1)) != 1 {
+		t.Errorf("%s", got)
+	}
 	// Another nickname is another relay with the same keys.
 	c.want("SETCONF Nickname=another", "250 OK")
 	c.want("GETINFO fingerprint", "250-fingerprint="+print+"\n250 OK")
