@@ -146,12 +146,6 @@ func word(s string) func(*query) (control.Answer, error) {
 	return func(*query) (control.Answer, error) { return text(s) }
 }
 
-func failing(why string) func(*query) (control.Answer, error) {
-	return func(*query) (control.Answer, error) {
-		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "%s", why)
-	}
-}
-
 const timeForm = "2006-01-02 15:04:05"
 
 func date(t time.Time) string { return t.UTC().Format(timeForm) }
