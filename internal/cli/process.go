@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/tord"
 )
 
 // processCommand gives a command the options of a node, and runs the node as a process. trial is the command
@@ -33,7 +34,7 @@ func processCommand(c *cobra.Command, s *daemon.Settings, trial ...string) *cobr
 			} else if err != nil {
 				return err
 			}
-			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop, Upgrade: upgrade, Successor: next}
+			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop, Upgrade: upgrade, Successor: next, Controllers: tord.NewNative()}
 			return p.Run(context.WithoutCancel(c.Context()))
 		}
 		if managed, err := runManaged(run); managed {

@@ -156,6 +156,11 @@ func (c *Client) FindRelay(name string) (netdir.Relay, error) {
 	if d == nil {
 		return netdir.Relay{}, ErrNoRelay
 	}
+	return FindRelay(d, name)
+}
+
+// FindRelay is Client.FindRelay in a directory.
+func FindRelay(d *netdir.Directory, name string) (netdir.Relay, error) {
 	digits, _, _ := strings.Cut(strings.TrimPrefix(name, "$"), "~")
 	digits, _, _ = strings.Cut(digits, "=")
 	if _, err := hex.DecodeString(digits); err == nil && len(digits) == 40 {

@@ -54,7 +54,7 @@ func (one *session) protocolInfo(c ctlwire.Command) error {
 			return one.end(ctlwire.BadValue, "No such version "+ctlwire.Quote(v))
 		}
 	}
-	a := one.srv.cfg.Secrets()
+	a := one.secrets()
 	methods := "AUTH METHODS=" + a.methods()
 	if a.Cookie != nil {
 		methods += " COOKIEFILE=" + ctlwire.Quote(a.CookieFile)
@@ -68,12 +68,20 @@ func (one *session) stop(code int, text string) error {
 	return one.end(code, text)
 }
 
+// secrets are those by which the controllers of the session's port authenticate, at the moment.
+func (one *session) secrets() Auth {
+	if one.door.Secrets != nil {
+		return one.door.Secrets()
+	}
+	return one.srv.cfg.Secrets()
+}
+
 func (one *session) authChallenge(c ctlwire.Command) error {
 	kind, rest, _ := strings.Cut(c.Args, " ")
 	if !strings.EqualFold(kind, "SAFECOOKIE") {
 		return one.stop(ctlwire.BadValue, "AUTHCHALLENGE only supports SAFECOOKIE authentication")
 	}
-	a := one.srv.cfg.Secrets()
+	a := one.secrets()
 	if len(a.Cookie) != CookieSize {
 		return one.stop(ctlwire.BadAuth, "Cookie authentication is disabled")
 	}
@@ -144,7 +152,7 @@ func (one *session) refuses(secret []byte, quoted bool) string {
 		}
 		return ""
 	}
-	a := one.srv.cfg.Secrets()
+	a := one.secrets()
 	if a.None() {
 		if err := one.door.Admit(one.conn); err != nil {
 			one.srv.cfg.Log.Warn("a connection to the control port was refused", "err", err)

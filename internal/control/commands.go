@@ -190,6 +190,10 @@ func (one *session) saveConf(c ctlwire.Command) error {
 	}
 	force := slices.ContainsFunc(list, func(k ctlwire.Keyword) bool { return strings.EqualFold(k.Key, "FORCE") && !k.HasValue })
 	if err := one.srv.cfg.Engine.Save(force); err != nil {
+		var e *ctlwire.Error
+		if errors.As(err, &e) { // it has words of its own for controllers
+			return one.fail(err)
+		}
 		one.srv.cfg.Log.Warn("SAVECONF: the configuration was not written", "err", err)
 		return one.end(ctlwire.Failed, "Unable to write configuration to disk.")
 	}

@@ -93,6 +93,8 @@ type Door struct {
 	Admit func(net.Conn) error
 	// Rules returns what controllers may do now; nil: all. It is asked for each command and each event.
 	Rules func() *Rules
+	// Secrets are those of the port, in the place of the server's; nil: it has no others.
+	Secrets func() Auth
 }
 
 // Serve takes connections from l until ctx ends or l is closed.

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TellsUser says whether this system tells whose program has connected to a unix socket.
+const TellsUser = true
+
 // userOf returns the user whose program has connected.
 func userOf(c net.Conn) (int, error) {
 	switch c := c.(type) {

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/ctlwire"
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -104,6 +106,18 @@ func isSignal(name string) bool {
 
 // MaxRules bounds the size of an allow list, in bytes.
 const MaxRules = 64 << 10
+
+// ReadRules reads the allow list in a file.
+func ReadRules(path string) (*Rules, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fault.New(fault.Config, "%s: give an absolute path", path)
+	}
+	text, err := atomicfile.ReadRegular(path, MaxRules)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err)
+	}
+	return ParseRules(path, text)
+}
 
 // ParseRules reads an allow list. An error names the file and the line.
 func ParseRules(file string, text []byte) (*Rules, error) {

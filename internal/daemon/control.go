@@ -62,6 +62,14 @@ type reply struct {
 	Wait   time.Duration `json:"wait,omitempty"`   // until the request can be granted
 }
 
+// err returns why it was not done as asked.
+func (r reply) err() error {
+	if r.Error == "" {
+		return nil
+	}
+	return errors.New(r.Error)
+}
+
 // logReply follows the status if the log was asked for.
 type logReply struct {
 	Lines []string `json:"lines"`

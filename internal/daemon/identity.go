@@ -80,10 +80,11 @@ func (p *Process) agree(network *chive.Network, req request) (r reply) {
 }
 
 // takeOver notes other values of options.
-func (p *Process) takeOver(values map[string]string) {
+func (p *Process) takeOver(next *Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.Copy(p.inEffect, values)
+	maps.Copy(p.inEffect, next.Texts(true))
+	p.latest = next
 }
 
 // networkDigest tells networks apart.

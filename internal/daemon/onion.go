@@ -30,6 +30,7 @@ func NewBalanceSettings(backends *[]string) *Settings {
 // which are not opened.
 type onionRole struct {
 	Common
+	Controlling
 	Onion
 	balance Front
 	tables  Onions
@@ -48,7 +49,7 @@ func (r *onionRole) parts() []options.Part {
 	return []options.Part{
 		first, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
 		{Table: listeners, Of: &r.ports, FileOnly: true}, {Table: manners, Of: &r.ports, FileOnly: true},
-		{Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common}, r.tables.part(),
+		{Table: controlTable, Of: &r.Controlling}, {Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common}, r.tables.part(),
 	}
 }
 
@@ -93,6 +94,9 @@ func (r *onionRole) check() error {
 		return err
 	}
 	if err := checkFolders(&c, all); err != nil {
+		return err
+	}
+	if _, err := r.controls(); err != nil {
 		return err
 	}
 	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)

@@ -59,6 +59,9 @@ type Process struct {
 	Upgrade   <-chan os.Signal
 	Successor Successor
 
+	// Controllers answer those who connect to the ports of the option control.
+	Controllers Controllers
+
 	log   *slog.Logger
 	level *slog.LevelVar
 	ring  logRing
@@ -70,6 +73,10 @@ type Process struct {
 	reloads chan chan<- error // requests of the status socket
 	ending  chan struct{}     // closed when nobody answers them any more
 
+	controls *controlPorts // nil: there are none
+	asked    chan bool     // by controllers to end; true: at once
+	halt     bool          // what is open is cut at the end
+
 	kept *inherit.Kept // the ports for the successor; nil: the process ends with this program
 
 	mistake string   // of the last reload; empty: it was good
@@ -77,6 +84,7 @@ type Process struct {
 
 	mu       sync.Mutex
 	inEffect map[string]string // guarded by mu: the values of all options
+	latest   *Settings         // guarded by mu: of the last reload, of which what is live is in effect; nil: there was none
 }
 
 // ErrKilled is the error of Run after two requests to stop: it has closed
@@ -158,6 +166,12 @@ func (p *Process) open() (closeAll func() error, err error) {
 	p.level = new(slog.LevelVar)
 	p.level.Set(c.LogLevel)
 	p.log = logline.New(p.level, c.LogFormat, to, &p.ring)
+	if len(controllingOf(s.role).Control) > 0 {
+		if p.Controllers == nil {
+			return closeAll, s.Explain(options.Wrong("Control", "this program has no answers for controllers"))
+		}
+		p.log = slog.New(slog.NewMultiHandler(p.log.Handler(), atLeast{p.level, p.Controllers.Handler()}))
+	}
 	c.sample()
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
@@ -167,31 +181,40 @@ func (p *Process) open() (closeAll func() error, err error) {
 	p.heap.keep(s.role.maxMemory())
 	p.fail = make(chan error, 1)
 	p.reloads, p.ending = make(chan chan<- error), make(chan struct{})
+	p.asked = make(chan bool, 2)
 	p.inEffect = s.Texts(false)
-	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), profiles: c.Profiles, fail: func(err error) {
-		select {
-		case p.fail <- err:
-		default: // an earlier failure ends the process
-		}
-	}}
+	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), profiles: c.Profiles, fail: p.failed}
 	lines, stop, err := side.open(p.log)
 	if err != nil {
 		return closeAll, s.Explain(err)
 	}
 	open = append(open, func() error { stop(); return nil })
+	if p.controls, err = p.openControls(); err != nil {
+		return closeAll, s.Explain(err)
+	}
+	open = append(open, p.controls.close)
+	lines = append(lines, p.controls.lines()...)
 	open = append(open, func() error { close(p.ending); return nil })
 	if err := inherit.Left(p.log); err != nil {
 		return closeAll, err
 	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
-	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).sockets(c.Metrics, c.Profiles).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
+	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).sockets(c.Metrics, c.Profiles).controllers(controllingOf(s.role).Control).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
 		return closeAll, err
 	}
 	for _, l := range append(p.node.lines(), lines...) {
 		fmt.Fprintln(p.Out, l)
 	}
 	return closeAll, nil
+}
+
+// failed ends the process, because a port of its own has ended by itself.
+func (p *Process) failed(err error) {
+	select {
+	case p.fail <- err:
+	default: // an earlier failure ends the process
+	}
 }
 
 // serve follows the node and the signals, until it is told to stop.
@@ -258,6 +281,8 @@ func (p *Process) serve(ctx context.Context) error {
 			done <- p.reload()
 		case <-p.Stop:
 			return leave(nil)
+		case p.halt = <-p.asked:
+			return leave(nil)
 		}
 	}
 }
@@ -272,6 +297,9 @@ func (p *Process) drain(ctx context.Context) error {
 	}
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
+	if p.halt {
+		cut()
+	}
 	done := make(chan error, 1)
 	go func() {
 		defer panics.Recover(p.log, func(err error) { done <- err })
@@ -289,6 +317,12 @@ func (p *Process) drain(ctx context.Context) error {
 			if p.kept != nil {
 				cut()
 			}
+		case <-p.asked: // for the second time, or by a signal before
+			if p.kept != nil {
+				p.abandon()
+				p.notify(daemon.SdNotifyStopping)
+			}
+			cut()
 		case <-p.Stop:
 			if p.kept != nil { // that is another wish, and the first time that it is told to stop
 				p.abandon()

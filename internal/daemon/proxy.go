@@ -52,6 +52,7 @@ type Ports struct {
 // single command.
 type proxyRole struct {
 	Common
+	Controlling
 	Ports
 	Onions Onions
 	Config chive.Config // Network and Logger are set later
@@ -84,7 +85,7 @@ var _ Client = proxydial.Whole{}
 func (r *proxyRole) parts() []options.Part {
 	return []options.Part{
 		{Table: listeners, Of: &r.Ports, FileOnly: !r.ports}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
-		{Table: manners, Of: &r.Ports, FileOnly: !r.ports}, {Table: processTable, Of: &r.Common, FileOnly: !r.ports}, {Table: logTable, Of: &r.Common},
+		{Table: manners, Of: &r.Ports, FileOnly: !r.ports}, {Table: controlTable, Of: &r.Controlling, FileOnly: !r.ports}, {Table: processTable, Of: &r.Common, FileOnly: !r.ports}, {Table: logTable, Of: &r.Common},
 		r.Onions.part(),
 	}
 }
@@ -122,6 +123,11 @@ func (r *proxyRole) check() error {
 	}
 	if err := checkFolders(&c, all); err != nil {
 		return err
+	}
+	if r.ports { // a command for one's own use opens none of them
+		if _, err := r.controls(); err != nil {
+			return err
+		}
 	}
 	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
 }

@@ -19,6 +19,7 @@ import (
 // relayRole is a relay, an exit or a bridge.
 type relayRole struct {
 	Common
+	Controlling
 	Config relay.Config // Network and Logger are set later
 
 	over irelay.Over // for a relay inside another program
@@ -26,7 +27,7 @@ type relayRole struct {
 
 func (r *relayRole) parts() []options.Part {
 	return []options.Part{
-		{Table: anyNetwork, Of: &r.Common}, {Table: options.Relay, Of: &r.Config}, {Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common},
+		{Table: anyNetwork, Of: &r.Common}, {Table: options.Relay, Of: &r.Config}, {Table: controlTable, Of: &r.Controlling}, {Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common},
 	}
 }
 
@@ -47,6 +48,9 @@ func (r *relayRole) check() error {
 		if err := life.CheckDir(cfg.KeyDir); err != nil {
 			return options.Wrong("KeyDir", "%w", err)
 		}
+	}
+	if _, err := r.controls(); err != nil {
+		return err
 	}
 	return canStart(cfg.DataDir, "ServerTransportPlugins", cfg.ServerTransportPlugins)
 }

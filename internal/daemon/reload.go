@@ -49,7 +49,10 @@ func (p *Process) reload() error {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
 	}
 	p.waiting = waiting
-	p.takeOver(next.Texts(true))
+	p.takeOver(next)
+	if wrong := p.controls.reread(); wrong != nil {
+		err = partly{errors.Join(err, wrong)}
+	}
 	if err != nil {
 		p.log.Error("reloaded, but what the error names goes on with its old settings, or has ended", "err", err, "changed", live)
 		return err

@@ -197,6 +197,20 @@ func (s *Set) Given(t Table) map[string]string {
 	return out
 }
 
+// Find returns an option by its name; nil: there is none.
+func (s *Set) Find(key string) *Value { return s.byKey[key] }
+
+// List returns the value of a list, each other value as one text, and nothing for no option.
+func (v *Value) List() []string {
+	if v == nil {
+		return nil
+	}
+	if list, ok := v.v.Interface().([]string); ok {
+		return slices.Clone(list)
+	}
+	return []string{text(v.v)}
+}
+
 // OnCommandLine returns the value of a list, or a text alone, that the command line set;
 // nil: it did not.
 func (s *Set) OnCommandLine(key string) []string {

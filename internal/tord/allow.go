@@ -1,17 +1,12 @@
 package tord
 
 import (
-	"path/filepath"
 	"strings"
 
-	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/control"
+	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 )
-
-// listWord is a word after a ControlPort's address that C tor does not have: a file with what the port's controllers
-// may do.
-const listWord = "AllowList="
 
 // cutFold removes a prefix, whatever the case of its letters.
 func cutFold(s, prefix string) (string, bool) {
@@ -23,17 +18,13 @@ func cutFold(s, prefix string) (string, bool) {
 
 // readList reads the allow list of a port.
 func (p *plan) readList(port *controlPort, path string) error {
-	switch {
-	case port.rules != nil:
-		return fault.New(fault.Config, "a port has one %s", listWord)
-	case !filepath.IsAbs(path):
-		return fault.New(fault.Config, "%s%s: give an absolute path", listWord, path)
+	if port.rules != nil {
+		return fault.New(fault.Config, "a port has one %s", daemon.AllowList)
 	}
-	text, err := atomicfile.ReadRegular(path, control.MaxRules)
+	rules, err := control.ReadRules(path)
 	if err != nil {
-		return fault.New(fault.Config, "%s%w", listWord, err)
+		return fault.New(fault.Config, "%s%w", daemon.AllowList, err)
 	}
-	port.list = path
-	port.rules, err = control.ParseRules(path, text)
-	return err
+	port.list, port.rules = path, rules
+	return nil
 }

@@ -225,7 +225,7 @@ func (t *tor) logEvent(severity, text string) {
 // Info implements control.Engine.
 func (t *tor) Info(key string) (control.Answer, error) {
 	now, node := t.plan()
-	for _, k := range infoKeys {
+	for _, k := range t.infoKeys() {
 		rest, ok := key, k.name == key
 		if prefix, many := strings.CutSuffix(k.name, "*"); many {
 			rest, ok = strings.CutPrefix(key, prefix)

@@ -30,11 +30,11 @@ type infoKey struct {
 	get        func(*query) (control.Answer, error)
 }
 
-// infoKeys are the keys. A function makes them, because one of them lists them.
-var infoKeys []infoKey
+// allInfoKeys are the keys. A function makes them, because one of them lists them.
+var allInfoKeys []infoKey
 
 func init() {
-	infoKeys = []infoKey{
+	allInfoKeys = []infoKey{
 		{"accounting/*", "The limit of a relay's traffic: enabled, hibernating, bytes, bytes-left, interval-start, interval-wake, interval-end.", (*query).accounting},
 		{"address", "The address at which others reach this relay, of IPv4.", address(false)},
 		{"address/v4", "The same.", address(false)},
@@ -49,6 +49,12 @@ func init() {
 		{"chive/memory", "Bytes that others make the client hold, and their bound.", (*query).memory},
 		{"chive/onions", "The state of each onion service.", (*query).onions},
 		{"chive/post-quantum", "Of how many circuits all hops have post-quantum protection, some have, or none has.", (*query).postQuantum},
+		{"chive/relay/accounting", "The state of a relay's accounting.", ofRelay(relayAccounting)},
+		{"chive/relay/circuits", "How many circuits and streams a relay has, and how many circuits it has begun and refused.", ofRelay(relayCircuits)},
+		{"chive/relay/consensus", "What the consensus says of the relay, and which authorities have its descriptor.", ofRelay(relayConsensus)},
+		{"chive/relay/links", "How many links a relay has, with relays and with others, and what they carry.", ofRelay(relayLinks)},
+		{"chive/relay/memory", "Bytes that others make a relay hold, and their bound.", ofRelay(relayMemory)},
+		{"chive/relay/onions", "The descriptors of onion services that a relay keeps as a directory.", ofRelay(relayOnions)},
 		{"circuit-status", "The circuits.", (*query).circuits},
 		{"config-can-saveconf", "Whether SAVECONF can write the configuration.", (*query).canSave},
 		{"config-defaults-file", "The file with default values.", func(q *query) (control.Answer, error) { return text(q.src.line.defaults) }},
@@ -77,7 +83,7 @@ func init() {
 		{"exit-policy/*", "The exit policy of this relay: full, ipv4, ipv6, reject-private/relay.", (*query).exitPolicy},
 		{"features/names", "What USEFEATURE takes.", word(strings.Join(control.Features, " "))},
 		{"fingerprint", "The fingerprint of this relay.", (*query).fingerprint},
-		{"info/names", "These keys.", func(*query) (control.Answer, error) { return listed(infoList) }},
+		{"info/names", "These keys.", func(q *query) (control.Answer, error) { return listed(func() string { return infoList(q.infoKeys()) }) }},
 		{"ip-to-country/*", "The country of an address.", (*query).country},
 		{"limits/max-mem-in-queues", "The bound of what others can make the client hold, in bytes.", (*query).limit},
 		{"md/all", "The microdescriptors.", (*query).mdAll},
@@ -173,9 +179,9 @@ func defaultsList() string {
 	return b.String()
 }
 
-func infoList() string {
+func infoList(keys []infoKey) string {
 	var b strings.Builder
-	for _, k := range infoKeys {
+	for _, k := range keys {
 		fmt.Fprintf(&b, "%s -- %s\n", k.name, k.help)
 	}
 	return b.String()
@@ -225,6 +231,9 @@ func (q *query) guards() (control.Answer, error) {
 
 func (q *query) consensus() (control.Answer, error) {
 	s, _ := q.status()
+	if d := q.directory(); q.node == nil && d != nil {
+		s.Directory.ValidAfter, s.Directory.FreshUntil, s.Directory.ValidUntil = d.ValidAfter(), d.FreshUntil(), d.ValidUntil()
+	}
 	at := map[string]time.Time{"consensus/valid-after": s.Directory.ValidAfter, "consensus/fresh-until": s.Directory.FreshUntil, "consensus/valid-until": s.Directory.ValidUntil}[q.rest]
 	if at.IsZero() {
 		return control.Answer{}, errNoKey
@@ -268,6 +277,9 @@ func (q *query) listeners() (control.Answer, error) {
 
 func (q *query) bootstrap() (control.Answer, error) {
 	s, ok := q.status()
+	if !ok && q.hosted != nil {
+		return text(q.relayPhase().status(""))
+	}
 	if !ok {
 		return text(phases[0].status(""))
 	}
@@ -283,18 +295,27 @@ func flag(on bool) (control.Answer, error) {
 
 func (q *query) established() (control.Answer, error) {
 	s, _ := q.status()
+	if q.node == nil && q.hosted != nil {
+		return flag(q.reachable())
+	}
 	return flag(s.Bootstrap.Ready)
 }
 
 func (q *query) enough() (control.Answer, error) {
 	s, _ := q.status()
+	if d := q.directory(); q.node == nil && d != nil {
+		return flag(d.ValidUntil().After(time.Now()))
+	}
 	return flag(s.Bootstrap.Percent >= 78 && s.Directory.ValidUntil.After(time.Now()))
 }
 
-func (q *query) liveness() (control.Answer, error) { return text(livenessOf(q.node)) }
+func (q *query) liveness() (control.Answer, error) { return text(livenessOf(q.node, q.hosted)) }
 
 // livenessOf says whether the network is there.
-func livenessOf(node *daemon.Hosted) string {
+func livenessOf(node *daemon.Hosted, relay *hosted) string {
+	if node == nil && relay != nil && relay.Relay().Status().Channels > 0 {
+		return "up"
+	}
 	if node != nil {
 		if s := node.Client().Status(); s.Bootstrap.Ready || s.Channels > 0 {
 			return "up"

@@ -33,6 +33,25 @@ func (q *query) directory() *netdir.Directory {
 	if c := q.inner(); c != nil {
 		return c.Directory()
 	}
+	if q.hosted != nil {
+		return q.hosted.Inner().Directory()
+	}
+	return nil
+}
+
+// texts are the documents behind a directory; nil: there are none.
+type texts interface {
+	ConsensusText() (iter.Seq[string], error)
+	MicrodescText(want map[[32]byte]bool) iter.Seq[string]
+}
+
+func (q *query) texts() texts {
+	if c := q.inner(); c != nil {
+		return c
+	}
+	if q.hosted != nil {
+		return q.hosted.Inner()
+	}
 	return nil
 }
 
@@ -94,11 +113,11 @@ func (q *query) byID() (netdir.Relay, error) {
 
 // byName finds the relay of a key with a name.
 func (q *query) byName() (netdir.Relay, error) {
-	c := q.inner()
-	if c == nil {
+	d := q.directory()
+	if d == nil {
 		return netdir.Relay{}, errNoKey
 	}
-	r, err := c.FindRelay(q.rest)
+	r, err := client.FindRelay(d, q.rest)
 	if err != nil {
 		return netdir.Relay{}, errNoKey
 	}
@@ -122,7 +141,7 @@ func (q *query) mdOne(r netdir.Relay) (control.Answer, error) {
 	if !r.HasMicrodesc() {
 		return control.Answer{}, errNoKey
 	}
-	return streamed(q.inner().MicrodescText(map[[32]byte]bool{r.MicrodescDigest(): true}))
+	return streamed(q.texts().MicrodescText(map[[32]byte]bool{r.MicrodescDigest(): true}))
 }
 
 // mdAll answers md/all.
@@ -131,7 +150,7 @@ func (q *query) mdAll() (control.Answer, error) {
 	if d == nil {
 		return text("")
 	}
-	c := q.inner()
+	c := q.texts()
 	return streamed(func(yield func(string) bool) {
 		want := map[[32]byte]bool{}
 		for r := range d.All() {
@@ -155,7 +174,7 @@ const noConsensus = "Could not open cached consensus. Make sure FetchUselessDesc
 
 // document answers with the consensus.
 func (q *query) document() (control.Answer, error) {
-	c := q.inner()
+	c := q.texts()
 	if c == nil {
 		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, noConsensus)
 	}

@@ -295,8 +295,10 @@ func (q *query) relayLinks(yield func(string) bool) {
 	}
 	for _, id := range q.hosted.Inner().Linked() {
 		name := client.Router{ID: id}
-		if c := q.inner(); c != nil {
-			name = c.NameOf(id)
+		if d := q.directory(); d != nil {
+			if r, ok := d.Lookup(id); ok {
+				name.Name = r.Nickname()
+			}
 		}
 		if !yield(router(name) + " CONNECTED") {
 			return

@@ -31,6 +31,9 @@ func (q *query) versionStatus() (control.Answer, error) {
 
 // limit answers limits/max-mem-in-queues.
 func (q *query) limit() (control.Answer, error) {
+	if q.node == nil && q.hosted != nil {
+		return text(fmt.Sprint(q.relayStatus().MemoryBound))
+	}
 	c := q.inner()
 	if c == nil {
 		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "The network is off: nothing is held")
@@ -41,8 +44,8 @@ func (q *query) limit() (control.Answer, error) {
 
 // packages answers consensus/packages: what stands after the keyword of each such line.
 func (q *query) packages() (control.Answer, error) {
-	c := q.inner()
-	if c == nil || c.Directory() == nil {
+	c := q.texts()
+	if c == nil || q.directory() == nil {
 		return control.Answer{}, ctlwire.Errorf(ctlwire.Failed, "No consensus available")
 	}
 	lines, err := c.ConsensusText()

@@ -146,9 +146,11 @@ func (t *tor) bootstrapped(b chive.BootstrapStatus) {
 	if !moved && (b.Problem == "" || b.Problem == why) {
 		return
 	}
-	if b.Problem != "" && !moved {
+	switch {
+	case t.native: // the process's own log has it
+	case b.Problem != "" && !moved:
 		t.log.Warn(fmt.Sprintf("Problem bootstrapping. Stuck at %d%% (%s): %s", p.percent, p.tag, p.summary), "why", b.Problem)
-	} else {
+	default:
 		t.notice("Bootstrapped %d%% (%s): %s", p.percent, p.tag, p.summary)
 	}
 	t.tell("STATUS_CLIENT", p.status(b.Problem))
@@ -191,7 +193,7 @@ func (t *tor) everySecond() {
 		}
 		relay := t.hostedRelay()
 		news.second(t, relay)
-		if word := alive.change(livenessOf(node)); word != "" {
+		if word := alive.change(livenessOf(node, relay)); word != "" {
 			t.tell("NETWORK_LIVENESS", word)
 		}
 		if !t.server.Wanted("BW") {

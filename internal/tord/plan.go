@@ -313,7 +313,7 @@ func (p *plan) addPort(text string) error {
 		addr = `unix:"` + path + `"`
 	}
 	for _, f := range flags {
-		if path, ok := cutFold(f, listWord); ok {
+		if path, ok := cutFold(f, daemon.AllowList); ok {
 			if err := p.readList(&list, path); err != nil {
 				return err
 			}

@@ -51,6 +51,8 @@ type tor struct {
 	rules     []client.Mapped     // of MAPADDRESS, of the client that has ended
 	onionKeys map[string]onionKey // of ONION_CLIENT_AUTH_ADD, by the services' addresses
 
+	native bool // the process has settings and a log of its own: see Native
+
 	mu     sync.Mutex
 	now    *plan          // guarded by mu
 	node   *daemon.Hosted // guarded by mu; nil: DisableNetwork, or the client has ended

@@ -261,7 +261,7 @@ var absent = []struct {
 	{"a network is described by a network file: `chive network import` makes one of such lines", []string{
 		"DirAuthority", "AlternateDirAuthority", "FallbackDir", "TestingTorNetwork"}},
 	{"no bridge authority", []string{"AlternateBridgeAuthority", "BridgeAuthoritativeDir", "BridgePassword"}},
-	{"`chive tor` has a control port (control-port.md); the others have `chive status` and metrics", []string{
+	{"`chive tor` has a control port; the others have one by `control` (control-port.md), which a person has to write", []string{
 		"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 		"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
 		"__ControlPort", "__HashedControlSessionPassword", "__LeaveStreamsUnattached", "__OwningControllerFD", "__OwningControllerProcess",

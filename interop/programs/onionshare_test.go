@@ -69,6 +69,12 @@ func TestOnionShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := strings.Cut(tor.Control, ":")
+	// A client of Chive's own form, whose port lets OnionShare do what it needs, and no more.
+	list, err := filepath.Abs(filepath.Join("..", "..", "contrib", "control", "onionshare.allow"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, few, _ := strings.Cut(native(t, "proxy", "--socks", "127.0.0.1:0", "--control", "127.0.0.1:0 AllowList="+list)["control"], ":")
 	for _, way := range []struct {
 		kind string
 		env  string
@@ -76,6 +82,7 @@ func TestOnionShare(t *testing.T) {
 	}{
 		{"automatic", "TOR_CONTROL_PORT=" + port, nil},
 		{"automatic", "TOR_CONTROL_PORT=" + port, []string{"--public"}},
+		{"automatic", "TOR_CONTROL_PORT=" + few, nil},
 		{"bundled", "PATH=" + path + ":" + os.Getenv("PATH"), nil},
 		{"bundled", "PATH=" + path + ":" + os.Getenv("PATH"), []string{"--public"}},
 	} {
