@@ -276,10 +276,27 @@ with stem.control.Controller.from_socket_file(dir + "/s") as c:
     assert [f for f, n in c.get_circuit(chosen).path] == [r.fingerprint for r in (others[0], others[1], exits[0])]
     free = c.new_circuit(await_build=True)
     assert len(c.get_circuit(free).path) == 3
+
+    # a circuit grows by relays that are named, and carries streams from its new end
+    short = c.new_circuit([others[0].fingerprint], await_build=True)
+    assert c.extend_circuit(short, [others[1].fingerprint, exits[0].nickname]) == short
+    until("the new hops", lambda: [e.status for e in circuits if e.id == short] == ["LAUNCHED", "EXTENDED", "BUILT", "EXTENDED", "EXTENDED", "BUILT"])
+    assert [f for f, n in c.get_circuit(short).path] == [r.fingerprint for r in (others[0], others[1], exits[0])]
+    quick = c.new_circuit([others[0].fingerprint])  # orders may come while it is being built
+    assert c.extend_circuit(quick, [others[1].fingerprint]) == quick and c.extend_circuit(quick, [exits[0].fingerprint]) == quick
+    until("three hops", lambda: [e for e in circuits if e.id == quick and e.status == "BUILT" and len(e.path) == 3])
+    grown = c.extend_circuit(quick, [others[0].fingerprint])
+    until("four hops", lambda: len(c.get_circuit(quick).path) == 4 and c.get_circuit(quick).status == "BUILT")
+    for command, code in (("EXTENDCIRCUIT %s %s" % (quick, others[0].fingerprint), "551"), ("EXTENDCIRCUIT %s" % quick, "512"), ("EXTENDCIRCUIT 1000000 %s" % others[0].fingerprint, "552"), ("EXTENDCIRCUIT %s nosuch" % quick, "552")):
+        assert c.msg(command).content()[-1][0] == code, command
+    for x in c.get_circuits():  # those of directories are not a controller's
+        if x.build_flags[:1] == ("ONEHOP_TUNNEL",):
+            assert c.msg("EXTENDCIRCUIT %s %s" % (x.id, exits[0].fingerprint)).content()[-1][0] == "551"
+    c.close_circuit(quick)
     c.set_conf("__LeaveStreamsUnattached", "1")
     def waiting():
         return [x for x in c.get_streams() if x.status == "NEW"]
-    for circuit in (chosen, free, "0"):
+    for circuit in (chosen, free, short, "0"):
         s = connect()
         until("a stream that waits", lambda: len(waiting()) == 1)
         c.attach_stream(waiting()[0].id, circuit)

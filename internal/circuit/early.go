@@ -14,6 +14,13 @@ const relayEarlyBudget = 8
 // clientEarly returns how many of them a client sends: 8 or 7, as C tor's does.
 func clientEarly() int8 { return relayEarlyBudget - int8(rand.IntN(2)) }
 
+// CanExtend reports whether a client's circuit has the RELAY_EARLY cells for so many further hops: relays extend by no others.
+func (c *Circuit) CanExtend(hops int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(c.early) >= hops
+}
+
 // SendEarly is Send in a RELAY_EARLY cell, of which a client's circuit has 7 or 8.
 func (h *Hop) SendEarly(cmd cell.RelayCommand, stream uint16, body []byte) error {
 	return h.sendCell(cell.CmdRelayEarly, cmd, stream, body)

@@ -73,11 +73,12 @@ func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (*OpenCircuit
 }
 
 // order says what a circuit is for, and its number. keep, if it is not nil, takes the circuit before others hear that
-// it is built.
+// it is built. begun, if it is not nil, is told when the circuit can be found by its number.
 type order struct {
 	purpose Purpose
 	id      uint64
 	keep    func(*OpenCircuit) error
+	begun   func(*circuitLife)
 }
 
 // purposeOf says what a circuit of the pool is for.
@@ -126,6 +127,9 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 	defer stop(nil)
 	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep}
 	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
+	if o.begun != nil {
+		o.begun(b.life)
+	}
 	c.making.Add(1)
 	defer c.making.Add(-1)
 	if !c.cfg.Fast {

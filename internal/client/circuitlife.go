@@ -27,19 +27,21 @@ type circuitLife struct {
 	c    *Client
 	stop context.CancelCauseFunc // ends the attempt to build it
 
-	mu    sync.Mutex // guards what follows
-	r     CircuitReport
-	hops  []Router         // of the whole path
-	close func()           // closes it, once it is built
-	circ  *OpenCircuit     // nil: it is not built, or is to a directory
-	cells *circuit.Circuit // what counts its cells; nil: it is not built
-	end   bool             // a controller closes it
-	told  bool             // its end was told
+	mu     sync.Mutex // guards what follows
+	r      CircuitReport
+	hops   []Router         // of the whole path
+	close  func()           // closes it, once it is built
+	circ   *OpenCircuit     // nil: it is not built, or is to a directory
+	cells  *circuit.Circuit // what counts its cells; nil: it is not built
+	route  []path.Hop       // the path, and what controllers have ordered to be added
+	orders chan addition    // what they order; nil: none has steered the circuit
+	end    bool             // a controller closes it
+	told   bool             // its end was told
 }
 
 // begin notes that a circuit is being built.
 func (c *Client) begin(id uint64, p *path.Path, purpose Purpose, stable bool, stop context.CancelCauseFunc) *circuitLife {
-	l := &circuitLife{c: c, stop: stop, r: CircuitReport{ID: id, Purpose: purpose, Stable: stable, Created: time.Now()}}
+	l := &circuitLife{c: c, stop: stop, r: CircuitReport{ID: id, Purpose: purpose, Stable: stable, Created: time.Now()}, route: p.Hops}
 	for _, h := range p.Hops {
 		r := Router{ID: h.Target.RSA}
 		if !h.Relay.IsZero() {
@@ -118,10 +120,24 @@ func (l *circuitLife) extended(n int) {
 	l.step(func(r *CircuitReport) { r.Step, r.Path = CircuitExtended, l.hops[:n:n] })
 }
 
-// further notes a hop that the path did not have.
+// further notes a hop that the path did not have, and that is the last one.
 func (l *circuitLife) further(next Router) {
+	l.grown(next)
+	l.whole()
+}
+
+// grown notes a hop that the path did not have, and whole that all are there again.
+func (l *circuitLife) grown(next Router) {
 	l.step(func(r *CircuitReport) { r.Step, r.Path = CircuitExtended, append(slices.Clip(r.Path), next) })
-	l.step(func(r *CircuitReport) { r.Step = CircuitBuilt })
+}
+
+func (l *circuitLife) whole() { l.step(func(r *CircuitReport) { r.Step = CircuitBuilt }) }
+
+// follows notes where orders of controllers go.
+func (l *circuitLife) follows(orders chan addition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.orders = orders
 }
 
 // closes notes how the circuit is closed, now that all of its hops are there.

@@ -98,7 +98,7 @@ func TestKeptBeforeBuilt(t *testing.T) {
 			told.Store(kept.Load())
 		}
 	}}))
-	circ, err := c.buildOver(ctx, p, &pool.Spec{}, order{ForController, id, func(*OpenCircuit) error { kept.Store(true); return nil }})
+	circ, err := c.buildOver(ctx, p, &pool.Spec{}, order{purpose: ForController, id: id, keep: func(*OpenCircuit) error { kept.Store(true); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestKeptBeforeBuilt(t *testing.T) {
 		t.Errorf("kept %v, and then told %v", kept.Load(), told.Load())
 	}
 	h := listen(t, c)
-	if _, err := c.buildOver(ctx, p, &pool.Spec{}, order{ForController, c.ids.Add(1), func(*OpenCircuit) error { return errClosed }}); !errors.Is(err, errClosed) {
+	if _, err := c.buildOver(ctx, p, &pool.Spec{}, order{purpose: ForController, id: c.ids.Add(1), keep: func(*OpenCircuit) error { return errClosed }}); !errors.Is(err, errClosed) {
 		t.Errorf("nobody keeps it: %v", err)
 	}
 	if r := h.circuit(t, c.ids.Load(), CircuitFailed); slices.Contains(h.circuitSteps(r.ID), CircuitBuilt) {

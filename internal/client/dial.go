@@ -156,7 +156,7 @@ func (c *Client) dialExit(ctx context.Context, req Request, dest path.Dest, life
 
 // exitsIPv6 reports whether a hop lets streams to a port out over IPv6, as the directory says.
 func (c *Client) exitsIPv6(circ *OpenCircuit, h *circuit.Hop, port uint16) bool {
-	r := circ.path.Exit().Relay
+	r := circ.exit().Relay
 	if h != circ.Last() { // a controller chose another hop
 		r = netdir.Relay{}
 		if d := c.dirs.Directory(); d != nil && h.Info().Target != nil {
@@ -423,7 +423,7 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]str
 	err := c.tryCircuits(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
 		s.sent(lease.Circuit.(*OpenCircuit).id)
 		var err error
-		if out, err = stream.Resolve(ctx, lease.Circuit.(*OpenCircuit).Last(), req.Host); err != nil {
+		if out, err = stream.Resolve(ctx, attachment{}.last(lease.Circuit.(*OpenCircuit)), req.Host); err != nil {
 			return err
 		}
 		if out, err = c.believeAnswers(out); err != nil {

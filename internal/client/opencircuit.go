@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -25,27 +26,30 @@ type OpenCircuit struct {
 	legs   []*OpenCircuit // further legs of a conflux set
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
+
+	grown   atomic.Pointer[[]path.Hop] // all hops, once a controller has added some
+	excused atomic.Bool                // its end says nothing about the guard
 }
 
 // Exit implements pool.PooledCircuit.
-func (c *OpenCircuit) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
+func (c *OpenCircuit) Exit() ident.RSAID { return c.exit().Target.RSA }
 
 // Allows implements pool.PooledCircuit.
 func (c *OpenCircuit) Allows(dest path.Dest) bool {
-	r := c.path.Exit().Relay
+	r := c.exit().Relay
 	return !r.IsZero() && path.Allows(r, dest)
 }
 
 // Leads implements pool.PooledCircuit.
 func (c *OpenCircuit) Leads(hops int, next ident.RSAID) bool {
-	h := c.path.Hops
+	h := c.hops()
 	n := len(h)
 	return n == hops && n > 1 && (next.IsZero() || h[n-1].Target.RSA != next && h[n-2].Target.RSA != next)
 }
 
 // Stable implements pool.PooledCircuit.
 func (c *OpenCircuit) Stable() bool {
-	for i, h := range c.path.Hops {
+	for i, h := range c.hops() {
 		if i == 0 && c.client.bridge != nil {
 			continue // there is no other choice
 		}
@@ -79,7 +83,7 @@ func (c *OpenCircuit) ended(cause error) {
 		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
 	})
 	if u := c.path.Guard; u != nil {
-		u.Closed(time.Now(), c.byUs)
+		u.Closed(time.Now(), c.byUs || c.excused.Load())
 	}
 	c.client.circs.remove(c)
 	if c.byUs {
@@ -88,5 +92,5 @@ func (c *OpenCircuit) ended(cause error) {
 		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
 	}
 	c.life.over(CircuitClosed, cause)
-	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Purpose: c.life.report().Purpose, Hops: len(c.path.Hops), Protection: c.Protection(), Path: c.Relays(), Names: c.names(), Err: cause})
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Purpose: c.life.report().Purpose, Hops: len(c.hops()), Protection: c.Protection(), Path: c.Relays(), Names: c.names(), Err: cause})
 }

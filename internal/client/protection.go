@@ -28,8 +28,9 @@ type CircuitStatus struct {
 
 // Relays returns the circuit's relays, the nearest first.
 func (c *OpenCircuit) Relays() []ident.RSAID {
-	out := make([]ident.RSAID, len(c.path.Hops))
-	for i, h := range c.path.Hops {
+	hops := c.hops()
+	out := make([]ident.RSAID, len(hops))
+	for i, h := range hops {
 		out[i] = h.Target.RSA
 	}
 	return out
@@ -37,8 +38,9 @@ func (c *OpenCircuit) Relays() []ident.RSAID {
 
 // names returns the relays' nicknames, the nearest first.
 func (c *OpenCircuit) names() []string {
-	out := make([]string, len(c.path.Hops))
-	for i, h := range c.path.Hops {
+	hops := c.hops()
+	out := make([]string, len(hops))
+	for i, h := range hops {
 		if !h.Relay.IsZero() {
 			out[i] = h.Relay.Nickname()
 		}
@@ -73,8 +75,9 @@ func (c *Client) countries(circ *OpenCircuit) []string {
 	if t == nil {
 		return nil
 	}
-	out := make([]string, len(circ.path.Hops))
-	for i, h := range circ.path.Hops {
+	hops := circ.hops()
+	out := make([]string, len(hops))
+	for i, h := range hops {
 		out[i] = path.Country(t, h.Target.Addrs)
 	}
 	return out

@@ -30,7 +30,9 @@ var (
 	ErrManyCircuits = fault.New(fault.Resource, "controllers have as many circuits as they may have")
 	ErrNoRelay      = fault.New(fault.Directory, "no such relay")
 	ErrNoDescriptor = fault.New(fault.Directory, "the relay has no descriptor here")
-	ErrLongPath     = fault.New(fault.Config, "the path is too long, or names a relay twice in a row")
+	// ErrNotExtensible is the error for a circuit that was used: relays extend by RELAY_EARLY cells alone, of which it has a few.
+	ErrNotExtensible = fault.New(fault.Resource, "the circuit has used its RELAY_EARLY cells")
+	ErrLongPath      = fault.New(fault.Config, "the path is too long, or names a relay twice in a row")
 )
 
 // NewCircuit begins to build a circuit for controllers, over relays that they name, the nearest first, or, if
@@ -40,24 +42,27 @@ func (c *Client) NewCircuit(relays []netdir.Relay, purpose Purpose) (uint64, err
 	if err != nil {
 		return 0, err
 	}
-	if c.steered.Add(1) > maxSteered {
-		c.steered.Add(-1)
-		return 0, ErrManyCircuits
-	}
 	id := c.ids.Add(1)
-	err = c.lives.run(c, func() {
-		defer c.steered.Add(-1)
-		circ, err := c.buildSteered(p, purpose, id)
-		if err != nil {
-			return // whoever watches was told
+	orders := make(chan addition, maxSteeredHops)
+	begun := make(chan error, 1) // the circuit has its number, or will never have one
+	err = c.steer(func() {
+		circ, err := c.buildSteered(p, order{purpose: purpose, id: id, begun: func(l *circuitLife) {
+			l.follows(orders)
+			begun <- nil
+		}})
+		if err == nil {
+			c.follow(circ, orders)
+			return
 		}
 		select {
-		case <-circ.Done():
-		case <-c.ctx.Done():
+		case begun <- err:
+		default: // whoever watches was told
 		}
 	})
+	if err == nil {
+		err = <-begun
+	}
 	if err != nil {
-		c.steered.Add(-1)
 		return 0, err
 	}
 	return id, nil
@@ -72,22 +77,22 @@ func (c *Client) steeredPath(relays []netdir.Relay) (*path.Path, error) {
 		return nil, ErrLongPath
 	}
 	p := &path.Path{}
-	for i, r := range relays {
-		switch {
-		case i > 0 && relays[i-1] == r || i > 1 && relays[i-2] == r:
-			return nil, ErrLongPath // relays refuse to extend to themselves and back
-		case c.live.Load().Path.Exclude.Has(r):
+	for _, r := range relays {
+		if c.live.Load().Path.Exclude.Has(r) {
 			return nil, fault.New(fault.Refused, "the relay is one of ExcludeNodes")
 		}
 		p.Hops = append(p.Hops, path.Hop{Target: r.Target(), Relay: r})
 	}
+	if !inTurn(p.Hops) {
+		return nil, ErrLongPath
+	}
 	return p, nil
 }
 
-func (c *Client) buildSteered(p *path.Path, purpose Purpose, id uint64) (*OpenCircuit, error) {
+func (c *Client) buildSteered(p *path.Path, o order) (*OpenCircuit, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	o := order{purpose, id, func(circ *OpenCircuit) error { return c.pool.Load().Adopt(circ) }}
+	o.keep = func(circ *OpenCircuit) error { return c.pool.Load().Adopt(circ) }
 	if len(p.Hops) > 0 {
 		return c.buildOver(ctx, p, &pool.Spec{}, o)
 	}
@@ -126,7 +131,7 @@ func (c *Client) SetPurpose(circuit uint64, p Purpose) error {
 	l.purpose(p)
 	// Only now: the pool asks for the purpose when it takes a new circuit, or has the circuit already.
 	if circ := l.open(); circ != nil && p == ForController {
-		c.pool.Load().Steer(circ)
+		_ = c.pool.Load().Steer(circ) // if the pool has it: else it asks for the purpose, or never gives it to streams
 	}
 	return nil
 }

@@ -183,10 +183,15 @@ type attachment struct {
 	hop  int // where the stream leaves it; 0: at its end
 }
 
-// last returns the hop at which a stream leaves the circuit.
+// last returns the hop at which a stream leaves the circuit: the one that a controller has chosen, or the last. A stream
+// whose circuit the client chose leaves it at the exit that was chosen for such streams, whatever was added meanwhile.
 func (a attachment) last(circ *OpenCircuit) *circuit.Hop {
-	if a.hop > 0 {
-		return circ.Hops()[a.hop-1]
+	hops := circ.Hops()
+	switch {
+	case a.hop > 0:
+		return hops[a.hop-1]
+	case a.circ == nil:
+		return hops[min(len(hops), len(circ.path.Hops))-1]
 	}
 	return circ.Last()
 }

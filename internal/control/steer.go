@@ -12,7 +12,7 @@ import (
 // Steering is what commands do to circuits, streams and names. Numbers are as they came: the errors repeat them.
 type Steering interface {
 	// ExtendCircuit answers EXTENDCIRCUIT: circuit "0" asks for a new one, over relays that the path names or, if
-	// it is empty, over others. It returns the circuit's number.
+	// it is empty, over others; another one gets these relays as further hops. It returns the circuit's number.
 	ExtendCircuit(circuit string, path []string, purpose string) (uint64, error)
 	CloseCircuit(circuit string, unused bool) error
 	SetCircuitPurpose(circuit, purpose string) error

@@ -44,14 +44,15 @@ func (p *Pool) Take(c PooledCircuit, key isolation.Key) (*Lease, error) {
 	return nil, errNotHere
 }
 
-// Steer keeps a circuit from all streams that no controller attaches.
-func (p *Pool) Steer(c PooledCircuit) {
+// Steer keeps a circuit from all streams that no controller attaches, and reports whether the pool has it.
+func (p *Pool) Steer(c PooledCircuit) (found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.entries {
 		if e.c == c {
-			e.steered = true
+			e.steered, found = true, true
 		}
 	}
 	p.kick()
+	return found
 }

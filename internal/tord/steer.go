@@ -62,7 +62,11 @@ func purposeOf(word string) (client.Purpose, error) {
 	return 0, ctlwire.Errorf(ctlwire.Unknown, "Unknown purpose %s", ctlwire.Quote(word))
 }
 
-var errNotStarted = ctlwire.Errorf(ctlwire.Failed, "Couldn't start circuit")
+// C tor's words for circuits of controllers that come to nothing.
+var (
+	errNotStarted  = ctlwire.Errorf(ctlwire.Failed, "Couldn't start circuit")
+	errNotExtended = ctlwire.Errorf(ctlwire.Failed, "Couldn't send onion skin")
+)
 
 // maxPath bounds the relays that one command may name: each nickname is looked for among all relays.
 const maxPath = 8
@@ -89,27 +93,11 @@ func (t *tor) ExtendCircuit(circuit string, path []string, purpose string) (uint
 		return 0, err
 	}
 	if circuit != "0" {
-		if !c.HasCircuit(number64(circuit)) {
-			return 0, unknownCircuit(circuit)
-		}
-		if len(path) == 0 {
-			return 0, ctlwire.Errorf(ctlwire.BadArgument, "syntax error: path required.")
-		}
-		return 0, ctlwire.Errorf(ctlwire.Failed, "Couldn't send onion skin") // circuits are built with all of their hops
+		return t.extend(c, circuit, path)
 	}
-	if len(path) > maxPath {
-		return 0, errNotStarted
-	}
-	var relays []netdir.Relay
-	for _, name := range path {
-		r, err := c.FindRelay(name)
-		if err != nil {
-			return 0, ctlwire.Errorf(ctlwire.Unknown, "No such router %s", ctlwire.Quote(name))
-		}
-		if !r.HasMicrodesc() {
-			return 0, ctlwire.Errorf(ctlwire.Unknown, "No descriptor for %s", ctlwire.Quote(name))
-		}
-		relays = append(relays, r)
+	relays, err := relaysOf(c, path, errNotStarted)
+	if err != nil {
+		return 0, err
 	}
 	id, err := c.NewCircuit(relays, p)
 	if err != nil {
@@ -117,6 +105,47 @@ func (t *tor) ExtendCircuit(circuit string, path []string, purpose string) (uint
 		return 0, errNotStarted
 	}
 	return id, nil
+}
+
+// extend adds relays to a circuit that is there. C tor takes no notice of a purpose then.
+func (t *tor) extend(c *client.Client, circuit string, path []string) (uint64, error) {
+	id := number64(circuit)
+	if !c.HasCircuit(id) {
+		return 0, unknownCircuit(circuit)
+	}
+	if len(path) == 0 {
+		return 0, ctlwire.Errorf(ctlwire.BadArgument, "syntax error: path required.")
+	}
+	relays, err := relaysOf(c, path, errNotExtended)
+	if err != nil {
+		return 0, err
+	}
+	switch err := c.ExtendCircuit(id, relays); {
+	case errors.Is(err, client.ErrUnknown):
+		return 0, unknownCircuit(circuit)
+	case err != nil:
+		t.log.Debug("a controller's circuit was not extended", "err", err)
+		return 0, errNotExtended
+	}
+	return id, nil
+}
+
+// relaysOf finds the relays of a path; many is the error of one with too many.
+func relaysOf(c *client.Client, path []string, many error) (relays []netdir.Relay, _ error) {
+	if len(path) > maxPath {
+		return nil, many
+	}
+	for _, name := range path {
+		r, err := c.FindRelay(name)
+		if err != nil {
+			return nil, ctlwire.Errorf(ctlwire.Unknown, "No such router %s", ctlwire.Quote(name))
+		}
+		if !r.HasMicrodesc() {
+			return nil, ctlwire.Errorf(ctlwire.Unknown, "No descriptor for %s", ctlwire.Quote(name))
+		}
+		relays = append(relays, r)
+	}
+	return relays, nil
 }
 
 // CloseCircuit implements control.Steering.
