@@ -120,8 +120,7 @@ QUIT
 // replayDifferences are the commands that Chive answers otherwise than C tor: its answer, with what changes masked
 // ("": any other), and why.
 var replayDifferences = map[string]struct{ chive, why string }{
-	"GETINFO version events/names signal/names features/names": {"", "no signal DORMANT: the client never is dormant"},
-	"SIGNAL DORMANT": {`552 Unrecognized signal code "DORMANT"`, "the client never is dormant"},
+	"GETINFO dormant": {"", "after SIGNAL DORMANT it is 1, as control-spec says"},
 }
 
 // replayShapes are what is not the same twice: each line of the value must look so, with both programs. There may be none.

@@ -179,6 +179,9 @@ func (bs *bridges) keep(b *bridge) {
 			t.Stop()
 			return
 		}
+		if !c.whileDormant(b.ctx) {
+			return
+		}
 	}
 }
 

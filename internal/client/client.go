@@ -88,6 +88,7 @@ type Client struct {
 	services services
 	filter   guardFilter
 	boot     boot
+	dormancy dormancy
 	told     bootTold
 }
 
@@ -115,6 +116,7 @@ func New(cfg Config) (*Client, error) {
 	c.live.Store(&live)
 	c.mapping.configure(live.Map)
 	c.boot.now = Bootstrap{Stage: "starting"}
+	c.dormancy.used = c.started
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
 	c.env.Padding.Set(c.circuitPadding(circuit.DefaultPaddingParams()))
@@ -149,7 +151,7 @@ func New(cfg Config) (*Client, error) {
 		dir = filepath.Join(cfg.Dir, "directory")
 	}
 	c.dirs = dirclient.New(dirclient.Config{
-		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress,
+		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.whileDormant,
 	})
 	if c.bridge != nil {
 		c.bridge.run()

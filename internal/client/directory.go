@@ -84,7 +84,7 @@ func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
 
 // openPool opens the pool, once, and tells those who wait for it.
 func (c *Client) openPool() {
-	cfg := pool.Config{Live: c.live.Load().Live, Log: c.log, Rand: newRand(), Learn: c.times.wantTest}
+	cfg := pool.Config{Live: c.live.Load().Live, Log: c.log, Rand: newRand(), Learn: c.times.wantTest, Resting: c.Dormant}
 	if !c.cfg.Fast {
 		cfg.Common = c.common()
 	}

@@ -113,9 +113,9 @@ func TestExtendRefused(t *testing.T) {
 		hops []path.Hop
 		want error
 	}{
-		"itself":   {hops[2:], ErrLongPath},
-		"back":     {hops[1:2], ErrLongPath},
-		"to and":   {[]path.Hop{more[0], hops[2]}, ErrLongPath},
+		"itself": {hops[2:], ErrLongPath},
+		"back":   {hops[1:2], ErrLongPath},
+		"to and": {[]path.Hop{more[0], hops[2]}, ErrLongPath},
 	} {
 		if err := l.add(x.hops); !errors.Is(err, x.want) {
 			t.Errorf("%s: %v", name, err)

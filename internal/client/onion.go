@@ -77,6 +77,7 @@ func (n clientNetwork) Internal(ctx context.Context, stable bool) (hsclient.Owne
 }
 
 func (n clientNetwork) internal(ctx context.Context, req pool.Request) (*leasedCircuit, error) {
+	n.Wake()
 	p, err := n.waitPool(ctx)
 	if err != nil {
 		return nil, err

@@ -136,6 +136,7 @@ func (c *Client) runHousekeeping() {
 	defer tick.Stop()
 	var cells uint64
 	saved, watched := time.Now(), time.Now()
+	var moved movement
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -149,6 +150,7 @@ func (c *Client) runHousekeeping() {
 				c.caches.reap(now) // else the pool's clock says when
 			}
 			c.chans.Reap()
+			moved.look(c)
 			if now.Sub(watched) >= readyInterval {
 				watched = now
 				c.watchReady()

@@ -32,6 +32,7 @@ type streamLife struct {
 
 // beginStream notes that somebody asks for a stream.
 func (c *Client) beginStream(ctx context.Context, req *Request, lookup bool) (context.Context, *streamLife) {
+	c.Wake()
 	s := &streamLife{c: c, r: StreamReport{ID: c.ids.Add(1), Host: req.Host, Port: req.Port, From: req.From, Lookup: lookup}}
 	ctx, s.stop = context.WithCancelCause(ctx)
 	c.lives.addStream(s)

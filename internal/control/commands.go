@@ -13,7 +13,7 @@ import (
 var Signals = []struct{ Name, Is string }{
 	{"RELOAD", "RELOAD"}, {"HUP", "RELOAD"}, {"SHUTDOWN", "SHUTDOWN"}, {"DUMP", "DUMP"}, {"USR1", "DUMP"}, {"DEBUG", "DEBUG"}, {"USR2", "DEBUG"},
 	{"HALT", "HALT"}, {"TERM", "HALT"}, {"INT", "SHUTDOWN"}, {"NEWNYM", "NEWNYM"}, {"CLEARDNSCACHE", "CLEARDNSCACHE"},
-	{"HEARTBEAT", "HEARTBEAT"}, {"ACTIVE", "ACTIVE"},
+	{"HEARTBEAT", "HEARTBEAT"}, {"ACTIVE", "ACTIVE"}, {"DORMANT", "DORMANT"},
 }
 
 // Features are the names that USEFEATURE takes. Replies and events always have what they stand for.

@@ -161,6 +161,9 @@ func (c *Client) run(ctx context.Context) error {
 	}
 	var checked *netdir.Directory
 	for ctx.Err() == nil {
+		if hold := c.cfg.Hold; hold != nil && !hold(ctx) {
+			return nil
+		}
 		if c.latest != checked {
 			if err := c.checkProtocols(); err != nil {
 				return err

@@ -97,6 +97,8 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Keeper   Keeper           // nil: the texts are not kept
 	Progress func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
+	// Hold waits as long as nothing shall be fetched, and reports false if ctx has ended; nil: nothing is held up.
+	Hold func(ctx context.Context) bool
 }
 
 // Keeper receives the texts of the documents that a Client uses, so that a directory

@@ -116,7 +116,7 @@ func (p *Pool) predictsLocked(now time.Time) (left time.Duration) {
 // aheadLocked launches what C tor would in this second: as many sets as are missing, and one other
 // circuit.
 func (p *Pool) aheadLocked(now time.Time) {
-	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
+	if p.closed || p.resting() || p.failures > 0 && now.Before(p.probeAt) {
 		return
 	}
 	if p.predictsLocked(now) > 0 {

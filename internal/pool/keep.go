@@ -135,7 +135,7 @@ func (p *Pool) prebuildLocked(now time.Time) {
 			}
 		}
 	}
-	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
+	if p.closed || p.resting() || p.failures > 0 && now.Before(p.probeAt) {
 		return
 	}
 	spare, learning := 0, 0
@@ -177,6 +177,16 @@ func (p *Pool) prebuildLocked(now time.Time) {
 		p.launchLocked(target{port: 443}, ident.RSAID{}, nil, nil, now).learns = true
 		p.total.Preemptive++
 	}
+}
+
+// resting reports whether nothing shall be built ahead.
+func (p *Pool) resting() bool { return p.cfg.Resting != nil && p.cfg.Resting() }
+
+// Predicts reports whether circuits are kept ready for what was used lately.
+func (p *Pool) Predicts() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.predictsLocked(time.Now()) > 0
 }
 
 // internalTwice: a client takes two internal circuits at once to reach an onion service,

@@ -101,8 +101,11 @@ type Config struct {
 	// Common has circuits built ahead, kept and closed when C tor does that: see common.go.
 	Common     *Common
 	LearnEvery time.Duration // 10 seconds
-	Rand       *rand.Rand    // jitter of times; nil: none
-	Log        *slog.Logger
+	// Resting, when set, reports whether nothing shall be built ahead; Retry says that this may have changed. It is asked under
+	// the pool's lock.
+	Resting func() bool
+	Rand    *rand.Rand // jitter of times; nil: none
+	Log     *slog.Logger
 }
 
 func (c *Config) defaults() {

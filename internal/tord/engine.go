@@ -115,7 +115,8 @@ func (t *tor) Signal(name string) {
 		t.notice("The log has all that it can have from now on.")
 	case "DUMP", "HEARTBEAT":
 		t.heartbeat(node)
-	case "ACTIVE": // Chive never is dormant
+	case "ACTIVE", "DORMANT":
+		t.setDormant(name == "DORMANT")
 	}
 }
 

@@ -75,7 +75,7 @@ func init() {
 		{"dir/server/*", "Descriptors as this relay serves them: authority (its own), fp/FINGERPRINT, all.", (*query).dirServer},
 		{"dir/status-vote/current/consensus", "The consensus without microdescriptors, which a relay keeps for others.", (*query).plainConsensus},
 		{"dir/status-vote/current/consensus-microdesc", "The consensus.", (*query).document},
-		{"dormant", "Whether the client rests: never.", word("0")},
+		{"dormant", "Whether the client builds no circuits ahead: it is dormant, or was not used for long.", (*query).dormant},
 		{"entry-guards", "The client's guards.", (*query).guards},
 		{"events/names", "The events that SETEVENTS takes.", word(strings.Join(control.EventNames(), " "))},
 		{"exit-policy/default", "The exit policy of relays that set none.", defaultPolicy},

@@ -86,3 +86,10 @@ func defaultPolicy(*query) (control.Answer, error) {
 	}
 	return text(strings.Join(rules, ","))
 }
+
+func (q *query) dormant() (control.Answer, error) {
+	if q.node == nil && q.resting.Load() || q.node != nil && q.node.Inner().Idle() {
+		return text("1")
+	}
+	return text("0")
+}

@@ -50,6 +50,7 @@ func (t *tor) openNode(p *plan) error {
 	node, err := p.settings.Host(t.log, func(c *client.Client) {
 		c.LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
 		t.resumeRulesLocked(c)
+		t.resumeRest(c)
 		if p.findable {
 			c.NeverAnonymous()
 		}
@@ -90,6 +91,7 @@ func (t *tor) closeNode() error {
 	}
 	t.setNode(nil)
 	t.rules = node.Inner().Controlled()
+	t.keepRest(node.Inner())
 	return node.Close()
 }
 

@@ -223,7 +223,7 @@ func TestProgram(t *testing.T) {
 		{"GETCONF DisableNetwork", "250 DisableNetwork=1"},
 		{"RESETCONF SocksPort", "250 OK"},
 		{"SIGNAL NEWNYM", "250 OK"}, {"SIGNAL NEWNYM", "250 OK"}, {"SIGNAL CLEARDNSCACHE", "250 OK"}, {"SIGNAL DUMP", "250 OK"}, {"SIGNAL ACTIVE", "250 OK"},
-		{"SIGNAL DORMANT", `552 Unrecognized signal code "DORMANT"`},
+		{"SIGNAL DORMANT", "250 OK"}, {"GETINFO dormant", "250-dormant=1\n250 OK"}, {"SIGNAL ACTIVE", "250 OK"}, {"GETINFO dormant", "250-dormant=0\n250 OK"},
 		{"POSTDESCRIPTOR", `510 Unrecognized command "POSTDESCRIPTOR"`},
 		{"EXTENDCIRCUIT 0", "551 Couldn't start circuit"},
 		{"EXTENDCIRCUIT 0 nosuch", `552 No such router "nosuch"`},

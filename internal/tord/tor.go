@@ -36,6 +36,7 @@ type tor struct {
 	wg      sync.WaitGroup
 	stop    chan string  // why the program ends
 	lookups atomic.Int64 // of controllers, under way
+	resting atomic.Bool  // the next client shall be dormant
 
 	draining atomic.Bool // the relay ends, and what is open may go on for a while
 
