@@ -94,20 +94,24 @@ func (c *Client) whileDormant(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// movement wakes a client whose open streams carry bytes.
-type movement struct {
-	counted     bool
-	read, wrote uint64
+// Hosts reports whether the client hosts onion services.
+func (c *Client) Hosts() bool { return c.services.any.Load() }
+
+// HasStreams reports whether there are streams, open or not.
+func (c *Client) HasStreams() bool { return c.lives.hasStreams() }
+
+func (v *lives) hasStreams() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.streams) > 0
 }
 
+// movement notes that open streams carry bytes: the client is used.
+type movement struct{ read, wrote uint64 }
+
 func (m *movement) look(c *Client) {
-	if !c.Dormant() {
-		m.counted = false
-		return
-	}
-	read, wrote := c.bytes()
-	if m.counted && (read != m.read || wrote != m.wrote) {
+	if read, wrote := c.bytes(); read != m.read || wrote != m.wrote {
+		m.read, m.wrote = read, wrote
 		c.Wake()
 	}
-	m.counted, m.read, m.wrote = true, read, wrote
 }

@@ -31,7 +31,6 @@ func TestDormant(t *testing.T) {
 		"bytes": func() {
 			var m movement
 			m.look(c)
-			m.look(c)
 			if !c.Dormant() {
 				t.Error("nothing has moved")
 			}

@@ -192,6 +192,7 @@ func (t *tor) everySecond() {
 				last, m = c, meters{}
 			}
 			m.second(t, last)
+			t.restUnused(now, last, time.Now())
 		}
 		relay := t.hostedRelay()
 		news.second(t, relay)

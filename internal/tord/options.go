@@ -44,14 +44,14 @@ var own = []string{
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ClientOnly", "ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
-	"DirAuthority", "DisableNetwork", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
+	"DirAuthority", "DisableNetwork", "DormantClientTimeout", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
 // does at least as much. A bridge with transports has an ExtORPort, at a port of loopback that the system chooses.
 var harmless = []string{
-	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup", "DormantClientTimeout",
-	"DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "ExtORPort", "FetchDirInfoEarly",
+	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup",
+	"DormantOnFirstStartup", "ExtORPort", "FetchDirInfoEarly",
 	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogMessageDomains", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
 }
@@ -189,8 +189,11 @@ func (o *option) isUsual(v string) bool {
 
 // check refuses a value that would not be obeyed.
 func (o *option) check(v string) error {
-	if o.name == "User" {
+	switch o.name {
+	case "User":
 		return checkUser(v)
+	case dormantTimeout:
+		return checkDormantTimeout(v)
 	}
 	if o.does != refused || o.isUsual(v) {
 		return nil
