@@ -312,6 +312,22 @@ with stem.control.Controller.from_socket_file(dir + "/s") as c:
         except ConnectionResetError:
             pass
         s.close()
+    # lookups wait, too: a controller chooses their circuit
+    found = []
+    c.add_event_listener(found.append, "ADDRMAP")
+    for circuit in (short, "0"):
+        before = len(found)
+        assert c.msg("RESOLVE localhost.example").is_ok()
+        until("a lookup that waits", lambda: len(waiting()) == 1)
+        lookup = waiting()[0].id
+        assert not found[before:]
+        c.attach_stream(lookup, circuit)
+        until("the answer", lambda: found[before:])
+        assert circuit == "0" or [e.circ_id for e in streams if e.id == lookup and e.status == "SENTRESOLVE"] == [circuit], streams[-8:]
+    assert c.msg("RESOLVE localhost.example").is_ok()
+    until("a lookup that waits", lambda: len(waiting()) == 1)
+    c.close_stream(waiting()[0].id)
+    c.remove_event_listener(found.append)
     s = connect("elsewhere.example", 1)
     until("a stream that waits", lambda: len(waiting()) == 1)
     assert c.msg("REDIRECTSTREAM %s %s %s" % (waiting()[0].id, ip, to)).is_ok()

@@ -44,25 +44,38 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		return nil, err
 	}
 	ctx, s := c.beginStream(ctx, &req, false)
+	var conn *Conn
+	err := s.attached(ctx, func(on attachment) (err error) {
+		req.Host, req.Port = s.target()
+		conn, err = c.dialOnce(ctx, s, req, on)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.streams.Add(1)
+	c.conns.add(conn)
+	if !s.opened(conn) { // a controller was told that it is closed
+		return nil, errors.Join(errClosedMeanwhile, conn.Close())
+	}
+	c.cfg.Hooks.stream(StreamInfo{ID: s.r.ID, Circuit: conn.circ, State: Open})
+	return conn, nil
+}
+
+// attached has try open the stream, on the circuit that a controller attaches it to, if one wants to: such a stream waits again
+// after a failure.
+func (s *streamLife) attached(ctx context.Context, try func(attachment) error) error {
 	for n := 1; ; n++ {
 		on, err := s.awaitAttach(ctx)
-		var conn *Conn
 		if err == nil {
-			req.Host, req.Port = s.target()
-			conn, err = c.dialOnce(ctx, s, req, on)
+			err = try(on)
 		}
-		switch {
-		case err == nil:
-			c.streams.Add(1)
-			c.conns.add(conn)
-			if !s.opened(conn) { // a controller was told that it is closed
-				return nil, errors.Join(errClosedMeanwhile, conn.Close())
-			}
-			c.cfg.Hooks.stream(StreamInfo{ID: s.r.ID, Circuit: conn.circ, State: Open})
-			return conn, nil
-		case on.circ == nil || !c.unattached.Load() || n == streamTries || ctx.Err() != nil:
+		if err == nil {
+			return nil
+		}
+		if on.circ == nil || !s.c.unattached.Load() || n == streamTries || ctx.Err() != nil {
 			s.failed(err)
-			return nil, err
+			return err
 		}
 		s.step(StreamDetach, func(r *StreamReport) { r.Err = err })
 	}
@@ -388,9 +401,13 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	}
 	req.Port = 0
 	ctx, s := c.beginStream(ctx, &req, true)
-	out, err := c.resolve(ctx, s, req)
+	var out []stream.Answer
+	err := s.attached(ctx, func(on attachment) (err error) {
+		req.Host, _ = s.target()
+		out, err = c.resolve(ctx, s, req, on)
+		return err
+	})
 	if err != nil {
-		s.failed(err)
 		return nil, err
 	}
 	s.stop(nil)
@@ -399,7 +416,7 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	return out, nil
 }
 
-func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]stream.Answer, error) {
+func (c *Client) resolve(ctx context.Context, s *streamLife, req Request, on attachment) ([]stream.Answer, error) {
 	if !isAddr(req.Host) { // the names of an address are not mapped
 		host, err := c.mapped(req.Host)
 		if err != nil {
@@ -420,10 +437,11 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]str
 		return nil, err
 	}
 	var out []stream.Answer
-	err := c.tryCircuits(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
-		s.sent(lease.Circuit.(*OpenCircuit).id)
+	try := func(ctx context.Context, lease *pool.Lease) error {
+		circ := lease.Circuit.(*OpenCircuit)
+		s.sent(circ.id)
 		var err error
-		if out, err = stream.Resolve(ctx, attachment{}.last(lease.Circuit.(*OpenCircuit)), req.Host); err != nil {
+		if out, err = stream.Resolve(ctx, on.last(circ), req.Host); err != nil {
 			return err
 		}
 		if out, err = c.believeAnswers(out); err != nil {
@@ -431,7 +449,13 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request) ([]str
 		}
 		lease.Release()
 		return nil
-	})
+	}
+	var err error
+	if on.circ != nil {
+		err = c.tryOn(ctx, on.circ, req, try)
+	} else {
+		err = c.tryCircuits(ctx, req, path.Dest{}, try)
+	}
 	if err != nil || isAddr(req.Host) {
 		return out, err
 	}

@@ -124,7 +124,7 @@ func importAuthority(n *netdir.Network, value string) error {
 	return nil
 }
 
-// importFallback reads address:dirport orport=N id=FINGERPRINT [ipv6=...].
+// importFallback reads address[:dirport] orport=N id=FINGERPRINT [ipv6=...].
 func importFallback(n *netdir.Network, value string) error {
 	var b netdir.Fallback
 	var orport uint16
@@ -137,12 +137,7 @@ func importFallback(n *netdir.Network, value string) error {
 		case !option && addr.IsValid():
 			err = fault.New(fault.Config, "a second address")
 		case !option:
-			// This is the port of a DirPort, which Chive does not use; it may be
-			// 0.
-			var ap netip.AddrPort
-			if ap, err = netip.ParseAddrPort(f); err == nil {
-				addr = ap.Addr()
-			}
+			addr, err = fallbackAddr(f)
 		case key == "orport":
 			orport, err = torrcPort(v)
 		case key == "id":
@@ -163,6 +158,15 @@ func importFallback(n *netdir.Network, value string) error {
 	b.ORPorts = orPorts(addr, orport, v6)
 	n.Fallbacks = append(n.Fallbacks, b)
 	return nil
+}
+
+// fallbackAddr reads an address with the port of a DirPort, which Chive does not use: it may be 0, or left out.
+func fallbackAddr(s string) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a, nil
+	}
+	ap, err := netip.ParseAddrPort(s)
+	return ap.Addr(), err
 }
 
 func orPorts(addr netip.Addr, port uint16, v6 netip.AddrPort) []netip.AddrPort {

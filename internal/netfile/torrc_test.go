@@ -81,14 +81,15 @@ func TestImportTorrcRefusals(t *testing.T) {
 		strings.Replace(auth, "192.0.2.1", "127.0.0.1", 1): `torrc: authority 1 ("a"): 127.0.0.1:80 is not a public address`,
 		auth + "\n" + auth: `torrc: authority 2 ("a"): v3ident is another`,
 		strings.Replace(auth, "192.0.2.1:80", "192.0.2.1:0", 1): `torrc:1: DirAuthority: "192.0.2.1:0" is not`,
-		auth + "x":                                       "torrc:1: DirAuthority: RSA fingerprint",
-		auth + "\nV3AuthVotingInterval 9":                `torrc:2: V3AuthVotingInterval: "9" is not an interval`,
-		auth + "\nV3AuthVotingInterval 86401":            `torrc:2: V3AuthVotingInterval: "86401" is not an interval`,
-		auth + "\nTestingTorNetwork yes":                 `torrc:2: TestingTorNetwork: "yes" is neither`,
-		auth + "\nV3AuthVotingInterval 1 fortnight":      `torrc:2: V3AuthVotingInterval: "1 fortnight"`,
-		auth + "\nFallbackDir 192.0.2.1:80 id=" + fp1:    "torrc:2: FallbackDir: an address, orport and id",
-		auth + "\nFallbackDir 192.0.2.1:80 x=1":          "torrc:2: FallbackDir: x: unknown option",
-		auth + "\nFallbackDir 192.0.2.1:80 192.0.2.2:80": "torrc:2: FallbackDir: 192.0.2.2:80: a second address",
+		auth + "x":                                         "torrc:1: DirAuthority: RSA fingerprint",
+		auth + "\nV3AuthVotingInterval 9":                  `torrc:2: V3AuthVotingInterval: "9" is not an interval`,
+		auth + "\nV3AuthVotingInterval 86401":              `torrc:2: V3AuthVotingInterval: "86401" is not an interval`,
+		auth + "\nTestingTorNetwork yes":                   `torrc:2: TestingTorNetwork: "yes" is neither`,
+		auth + "\nV3AuthVotingInterval 1 fortnight":        `torrc:2: V3AuthVotingInterval: "1 fortnight"`,
+		auth + "\nFallbackDir 192.0.2.1:80 id=" + fp1:      "torrc:2: FallbackDir: an address, orport and id",
+		auth + "\nFallbackDir 192.0.2.1:80 x=1":            "torrc:2: FallbackDir: x: unknown option",
+		auth + "\nFallbackDir fallback orport=1 id=" + fp1: "torrc:2: FallbackDir: fallback: ",
+		auth + "\nFallbackDir 192.0.2.1:80 192.0.2.2:80":   "torrc:2: FallbackDir: 192.0.2.2:80: a second address",
 	} {
 		if _, err := ImportTorrc("x", "torrc", []byte(in)); !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", in, err, want)
@@ -103,6 +104,12 @@ func TestImportTorrcBounds(t *testing.T) {
 		n, err := ImportTorrc("x", "torrc", []byte(auth+"TestingTorNetwork 1\nV3AuthVotingInterval "+seconds))
 		if err != nil || n.Testing.VotingInterval != want {
 			t.Errorf("%s: %+v, %v", seconds, n, err)
+		}
+	}
+	for _, addr := range []string{"192.0.2.1", "192.0.2.1:0", "192.0.2.1:80"} { // the port of a DirPort is no matter
+		n, err := ImportTorrc("x", "torrc", []byte(auth+"FallbackDir "+addr+" orport=443 id="+fp1))
+		if err != nil || len(n.Fallbacks) != 1 || n.Fallbacks[0].ORPorts[0].String() != "192.0.2.1:443" {
+			t.Errorf("%s: %+v, %v", addr, n, err)
 		}
 	}
 	n, err := ImportTorrc("x", "torrc", []byte(auth+"V3AuthVotingInterval 10\nFallbackDir 192.0.2.1:80 orport=443 id="+fp1+" ipv6=[2001:db8::1]:444"))
