@@ -46,17 +46,19 @@ func (c *Client) NewCircuit(relays []netdir.Relay, purpose Purpose) (uint64, err
 	orders := make(chan addition, maxSteeredHops)
 	begun := make(chan error, 1) // the circuit has its number, or will never have one
 	err = c.steer(func() {
+		err := errClosed // also if it panics
+		defer func() {
+			select {
+			case begun <- err:
+			default: // it had begun: whoever watches was told
+			}
+		}()
 		circ, err := c.buildSteered(p, order{purpose: purpose, id: id, begun: func(l *circuitLife) {
 			l.follows(orders)
 			begun <- nil
 		}})
 		if err == nil {
 			c.follow(circ, orders)
-			return
-		}
-		select {
-		case begun <- err:
-		default: // whoever watches was told
 		}
 	})
 	if err == nil {
