@@ -295,7 +295,7 @@ with stem.control.Controller.from_socket_file(dir + "/s") as c:
     c.close_circuit(quick)
     c.set_conf("__LeaveStreamsUnattached", "1")
     def waiting():
-        return [x for x in c.get_streams() if x.status == "NEW"]
+        return [x for x in c.get_streams() if x.status in ("NEW", "NEWRESOLVE")]
     for circuit in (chosen, free, short, "0"):
         s = connect()
         until("a stream that waits", lambda: len(waiting()) == 1)

@@ -73,7 +73,8 @@ func (s *streamLife) attached(ctx context.Context, try func(attachment) error) e
 		if err == nil {
 			return nil
 		}
-		if on.circ == nil || !s.c.unattached.Load() || n == streamTries || ctx.Err() != nil {
+		final := errors.Is(err, stream.ErrLookup) // an exit's answer: another circuit is not asked
+		if on.circ == nil || final || !s.c.unattached.Load() || n == streamTries || ctx.Err() != nil {
 			s.failed(err)
 			return err
 		}
