@@ -172,6 +172,12 @@ cross:
 	@for p in $(PLATFORMS_DEVP2P); do echo "build devp2p $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C devp2p ./... || exit 1; done
 	@for p in $(PLATFORMS_LIBP2P); do echo "build libp2p $$p"; GOWORK=off GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C libp2p ./... || exit 1; done
 
+# boards builds what "chivelab deploy --to ssh" copies to boards: bin/linux-ARCH/chivelab. GOARM=6 is what the
+# smallest boards of 32 bits have; on others it is ignored.
+boards:
+	@for a in amd64 arm64 arm; do GOWORK=off GOOS=linux GOARCH=$$a GOARM=6 CGO_ENABLED=0 go build -C chivelab $(BUILD) -o ../bin/linux-$$a/ . || exit 1; done
+.PHONY: boards
+
 # arm runs the ARM binaries, and the cryptography's tests with published vectors,
 # under qemu: for correctness, not for time. The binaries build whole
 # post-quantum circuits over TLS, with both carriages. The 64-bit one also runs a

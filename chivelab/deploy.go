@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -28,7 +30,7 @@ import (
 
 // deployCommand puts seven roles on seven machines.
 func deployCommand() *cobra.Command {
-	var to, out, program, runner string
+	var d deployment
 	c := &cobra.Command{
 		Use:   "deploy INVENTORY",
 		Short: "Put the seven roles of a network on seven machines, and measure circuits",
@@ -42,40 +44,66 @@ With --to netns the machines are Linux namespaces here, each behind the link tha
 kernel that lets users make namespaces. If this machine was too slow to emulate the links, the command fails: then the
 circuits count, and their times do not (links.json says how late packets were).
 
-Whatever ends the run, it leaves nothing running. "chivelab clean" removes the files of a run that was killed.`,
-		Example: "  chivelab deploy seven --out results\n  chivelab deploy own.toml --to netns",
+With --to ssh they are boards that the system's ssh reaches with a key, as the file says: user, host, port, identity,
+directory, arch and known_hosts. Each gets the program for its processor from --programs, where "make boards" puts it, or
+is told by --program. Keys are made on the boards. systemd keeps the programs where it runs, else a process does.
+
+Whatever ends the run, it leaves nothing running, unless it is killed: then "chivelab clean" removes what it has left,
+here and on the boards. From another machine, --remove does that.`,
+		Example: "  chivelab deploy seven --out results\n  chivelab deploy own.toml --to netns\n  chivelab deploy boards.toml --to ssh\n  chivelab deploy boards.toml --to ssh --remove",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			inv, err := deploy.Open(args[0])
-			if err != nil {
-				return err
-			}
-			if program == "" {
-				if program, err = os.Executable(); err != nil {
-					return fault.New(fault.Local, "which program is this: %w", err)
-				}
-			}
-			before := strings.Fields(runner)
-			if len(before) > 0 {
-				if _, err := exec.LookPath(before[0]); err != nil {
-					return fault.New(fault.Config, "--runner: %w", err)
-				}
-			}
-			say := func(line string) { cli.Printf(c, "%s\n", line) }
-			r, err := deploy.InNamespaces(c.Context(), inv, append(before, program), out, say)
-			if r == nil {
-				return err
-			}
-			return tellDeployment(c, r, out, err)
-		},
+		RunE:    func(c *cobra.Command, args []string) error { return d.run(c, args[0]) },
 	}
-	to = "netns"
-	c.Flags().Var(options.Word{At: &to, Of: []string{"netns"}}, "to", "`WHERE` the machines are: netns")
-	c.Flags().StringVar(&out, "out", "deployment", "write what is found into `DIR`")
-	c.Flags().StringVar(&program, "program", "", "`PATH` of another build of chivelab for the nodes (default: this program)")
-	c.Flags().StringVar(&runner, "runner", "", "`COMMAND` that runs the program of the nodes, as qemu-aarch64-static does with one for arm64")
+	d.to = "netns"
+	c.Flags().Var(options.Word{At: &d.to, Of: []string{"netns", "ssh"}}, "to", "`WHERE` the machines are: netns or ssh")
+	c.Flags().StringVar(&d.out, "out", "deployment", "write what is found into `DIR`")
+	c.Flags().StringVar(&d.program, "program", "", "`PATH` of another build of chivelab for all nodes (default: this program, and what is in --programs)")
+	c.Flags().StringVar(&d.programs, "programs", "", "`DIR` with linux-ARCH/chivelab for each kind of board (default: where this program is)")
+	c.Flags().StringVar(&d.runner, "runner", "", "`COMMAND` that runs the program of the nodes, as qemu-aarch64-static does with one for arm64")
+	c.Flags().BoolVar(&d.remove, "remove", false, "with --to ssh: end all runs on the boards, remove what they have there, and do nothing else")
 	c.AddCommand(deployNodeCommand())
 	return c
+}
+
+// deployment are the flags of deploy.
+type deployment struct {
+	to, out, program, programs, runner string
+	remove                             bool
+}
+
+func (d *deployment) run(c *cobra.Command, name string) error {
+	inv, err := deploy.Open(name)
+	if err != nil {
+		return err
+	}
+	say := func(line string) { cli.Printf(c, "%s\n", line) }
+	if d.to != "ssh" && (d.remove || d.programs != "") {
+		return fault.New(fault.Config, "--remove and --programs need --to ssh")
+	}
+	if d.remove {
+		return deploy.Remove(c.Context(), inv, say)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return fault.New(fault.Local, "which program is this: %w", err)
+	}
+	runner := strings.Fields(d.runner)
+	var r *deploy.Report
+	if d.to == "ssh" {
+		p := &deploy.Programs{One: d.program, Dir: cmp.Or(d.programs, filepath.Dir(own)), Own: own, Runner: runner}
+		r, err = deploy.OverSSH(c.Context(), inv, p, d.out, say)
+	} else {
+		if len(runner) > 0 {
+			if _, err := exec.LookPath(runner[0]); err != nil {
+				return fault.New(fault.Config, "--runner: %w", err)
+			}
+		}
+		r, err = deploy.InNamespaces(c.Context(), inv, append(runner, cmp.Or(d.program, own)), d.out, say)
+	}
+	if r == nil {
+		return err
+	}
+	return tellDeployment(c, r, d.out, err)
 }
 
 // tellDeployment prints a report, and draws its figures. late is not nil if its times do not count.
@@ -94,6 +122,7 @@ func tellDeployment(c *cobra.Command, r *deploy.Report, out string, late error) 
 func deployNodeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "node", Short: "Play a role of a deployment", Hidden: true}
 	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand())
+	c.AddCommand(boardCommands()...)
 	return c
 }
 
@@ -236,11 +265,11 @@ func deployClientCommand() *cobra.Command {
 func cleanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
-		Short: "Remove the files of runs that were killed",
-		Long:  "Remove the files that runs of \"chivelab deploy --to netns\" have left that were killed. A run that goes on keeps its own.",
+		Short: "Remove what runs have left that were killed",
+		Long:  "Remove what runs of \"chivelab deploy\" have left that were killed: files here, and with --to ssh also files and\nprocesses on boards. A run that goes on keeps its own.",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			removed, err := deploy.Clean()
+			removed, err := deploy.Clean(c.Context())
 			for _, dir := range removed {
 				if err := cli.Printf(c, "removed %s\n", dir); err != nil {
 					return err

@@ -120,7 +120,7 @@ func TestDeployKilled(t *testing.T) {
 			break
 		}
 	}
-	if removed, err := deploy.Clean(); err != nil || len(removed) > 0 {
+	if removed, err := deploy.Clean(t.Context()); err != nil || len(removed) > 0 {
 		t.Error("of a run that goes on, clean removes", removed, err)
 	}
 	ends := below(t, cmd.Process.Pid)
@@ -132,7 +132,7 @@ func TestDeployKilled(t *testing.T) {
 	for _, fd := range ends { // the test's time bounds it
 		awaitEnd(t, fd)
 	}
-	removed, err := deploy.Clean()
+	removed, err := deploy.Clean(t.Context())
 	if err != nil || len(removed) != 1 {
 		t.Error("clean removes", removed, err)
 	}

@@ -2,6 +2,6 @@
 // inventory names them, has the client build circuits with each handshake, and collects what client and monitor found.
 //
 // What each machine does is the same everywhere: it runs this program with the arguments of its role (roles.go). A board
-// is a way to reach a machine, such as Linux namespaces here (netns). Keys are made on the
+// is a way to reach a machine: Linux namespaces here (netns), or the system's ssh (ssh). Keys are made on the
 // machine that uses them, and only public ones leave it.
 package deploy

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -43,29 +44,44 @@ func (h *home) remove() error {
 	return fault.Wrap(fault.Local, errors.Join(os.RemoveAll(h.dir), h.lock.Close()))
 }
 
-// Clean removes the directories that runs here have left, which were killed, and returns them. Their processes, devices
-// and namespaces ended with them. A directory whose run goes on stays.
-func Clean() (removed []string, err error) {
+// keep lets the directory stay, for Clean.
+func (h *home) keep() error { return fault.Wrap(fault.Local, h.lock.Close()) }
+
+// Clean removes what this user's runs have left that were killed, and returns what that was: first what is on boards,
+// then the directories here. Processes, devices and namespaces here ended with the run. What belongs to a run that goes on stays, and so does
+// the directory of a run that has something on a board that cannot be reached.
+func Clean(ctx context.Context) (removed []string, err error) {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), homePrefix+"*"))
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
+	var errs []error
 	for _, dir := range dirs {
+		if !ours(dir) { // anybody can write there, and what the directory says is believed
+			continue
+		}
 		lock := flock.New(filepath.Join(dir, lockName), flock.SetFlag(os.O_RDWR))
 		ok, err := lock.TryLock()
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // killed before the lock was there, or not ours
 			continue
 		case err != nil:
-			return removed, fault.New(fault.Local, "%s: %w", dir, err)
+			errs = append(errs, fault.New(fault.Local, "%s: %w", dir, err))
+			continue
 		case !ok:
 			continue
 		}
-		err = errors.Join(os.RemoveAll(dir), lock.Close())
+		there, err := cleanBoards(ctx, dir)
+		removed = append(removed, there...)
 		if err != nil {
-			return removed, fault.Wrap(fault.Local, err)
+			errs = append(errs, fault.New(fault.KindOf(err), "%s stays: %w", dir, errors.Join(err, lock.Close())))
+			continue
+		}
+		if err := errors.Join(os.RemoveAll(dir), lock.Close()); err != nil {
+			errs = append(errs, fault.Wrap(fault.Local, err))
+			continue
 		}
 		removed = append(removed, dir)
 	}
-	return removed, nil
+	return removed, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -35,6 +36,8 @@ type Node struct {
 	Address netip.Addr // by which the others reach it
 	Link    string     // in namespaces: the link that it is behind
 	Access  links.Access
+	Reach   Reach // by ssh
+	Line    int   // of the inventory
 }
 
 // Inventory is what an inventory's file says.
@@ -46,6 +49,7 @@ type Inventory struct {
 	Handshakes []string
 	Every      int // seconds between two looks of the monitor
 	Nodes      []Node
+	KnownHosts string // file with the boards' host keys; "": ssh's own
 }
 
 // Bounds and defaults of an inventory.
@@ -61,8 +65,8 @@ var defaultHandshakes = []string{"ntor-v3", "pq512", "pq768", "pq1024"}
 
 // keys of an inventory and of its nodes.
 var (
-	topKeys  = []string{"name", "seed", "circuits", "handshakes", "every", "link", "node"}
-	nodeKeys = []string{"name", "role", "address", "link"}
+	topKeys  = []string{"name", "seed", "circuits", "handshakes", "every", "known_hosts", "link", "node"}
+	nodeKeys = append([]string{"name", "role", "address", "link"}, reachKeys...)
 )
 
 // Parse reads an inventory. Errors name the file and the line.
@@ -120,6 +124,10 @@ func (inv *Inventory) take(e tomlfile.Entry) (err error) {
 		inv.Circuits, err = number(e, 1, maxCircuits)
 	case "every":
 		inv.Every, err = number(e, 1, maxEvery)
+	case "known_hosts":
+		if inv.KnownHosts, err = text(e.Key, e.Value); err == nil {
+			inv.KnownHosts, err = inv.fileName(e.Key, inv.KnownHosts)
+		}
 	case "handshakes":
 		list, ok := e.Value.([]any)
 		if !ok || len(list) == 0 {
@@ -151,8 +159,14 @@ func (inv *Inventory) takeNodes(e tomlfile.Entry) (line int, err error) {
 		return e.Line(), fault.New(fault.Config, "nodes are written as [[node]], %d of them", len(Roles))
 	}
 	for i, t := range list {
-		var n Node
+		n := Node{Line: e.LineIn(i, "role")}
 		for key, v := range t {
+			if slices.Contains(reachKeys, key) {
+				if err := n.Reach.take(inv, key, v); err != nil {
+					return lineOf(e, i, key), fault.New(fault.Config, "node %d: %w", i+1, err)
+				}
+				continue
+			}
 			s, err := text(key, v)
 			if err == nil {
 				switch key {
@@ -206,6 +220,11 @@ func (inv *Inventory) checkNode(i int, named []links.Named) (key string, err err
 		n.Access = links.Access{Up: named[at].Up, Down: named[at].Down}
 	}
 	return "", nil
+}
+
+// place names a node, and where the inventory has it.
+func (inv *Inventory) place(n *Node) string {
+	return fmt.Sprintf("%s:%d: %s", inv.File, n.Line, n.Name)
 }
 
 // Node returns the node with a role; nil: there is none.

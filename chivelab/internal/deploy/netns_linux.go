@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 
 	"github.com/chivenet/chive/chivelab/internal/links"
 	"github.com/chivenet/chive/chivelab/internal/linktun"
@@ -51,11 +50,8 @@ type space struct {
 	at      string
 	host    *linktun.Host
 	output  *os.File
-	waits   sync.WaitGroup
-
-	mu    sync.Mutex // guards what follows
-	ended bool
-	end   error
+	ended   chan struct{} // closed when the program has ended; nil: it was not started
+	end     error         // how it ended, then
 }
 
 func (s *space) dir() string { return s.at }
@@ -93,29 +89,46 @@ func (s *space) start(_ context.Context, args []string) (err error) {
 		linktun.Command{Args: append(append([]string{}, s.program...), args...), Output: s.output}); err != nil {
 		return err
 	}
-	s.waits.Go(func() {
+	s.ended = make(chan struct{})
+	go func() {
+		defer close(s.ended)
 		code, err := s.host.Run(context.Background()) // until remove
 		if err == nil && code != 0 {
 			err = fault.New(fault.Local, "exit code %d", code)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ended, s.end = true, err
-	})
+		s.end = err
+	}()
 	return nil
 }
 
-func (s *space) running(context.Context) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.ended, s.end
+func (s *space) ready(ctx context.Context) error {
+	err := awaitReady(ctx, filepath.Join(s.at, outputName), s.ended)
+	if err != nil && ctx.Err() == nil {
+		select {
+		case <-s.ended:
+			return errors.Join(err, s.end)
+		default:
+		}
+	}
+	return err
+}
+
+func (s *space) wait(ctx context.Context) error {
+	select {
+	case <-s.ended:
+		return s.end
+	case <-ctx.Done():
+		return fault.Ended(ctx, "%w", context.Cause(ctx))
+	}
 }
 
 func (s *space) remove(context.Context) error {
 	if s.host != nil {
 		s.host.Close()
 	}
-	s.waits.Wait()
+	if s.ended != nil {
+		<-s.ended
+	}
 	if s.output != nil {
 		return fault.Wrap(fault.Local, s.output.Close())
 	}

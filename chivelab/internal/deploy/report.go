@@ -83,6 +83,22 @@ func (r *Report) finish() {
 	}
 }
 
+// check checks what a client has sent: it is what the inventory wanted.
+func (r *Report) check(inv *Inventory) error {
+	if r.Circuits != inv.Circuits || len(r.Handshakes) != len(inv.Handshakes) {
+		return fault.New(fault.Protocol, "%d circuits with %d handshakes, not %d with %d", r.Circuits, len(r.Handshakes), inv.Circuits, len(inv.Handshakes))
+	}
+	for i, h := range r.Handshakes {
+		if h == nil || h.Name != inv.Handshakes[i] {
+			return fault.New(fault.Protocol, "handshake %d is not %s", i+1, inv.Handshakes[i])
+		}
+		if h.Built < 0 || h.Failed < 0 || h.Built+h.Failed != r.Circuits || len(h.Errors) > maxErrors {
+			return fault.New(fault.Protocol, "%s: %d of %d circuits built, and %d failed", h.Name, h.Built, r.Circuits, h.Failed)
+		}
+	}
+	return nil
+}
+
 // Complete tells whether all circuits were built.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Handshakes, func(h *Handshake) bool { return h.Built != r.Circuits })
@@ -97,7 +113,7 @@ func (r *Report) Table() string {
 		fmt.Fprintf(&b, "%-10s %4d of %-4d %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f\n", h.Name, h.Built, r.Circuits, t.Median, t.Mean, t.P95,
 			h.Measures["hop1"].Median, h.Measures["hop2"].Median, h.Measures["hop3"].Median, h.Measures["round_trip"].Median)
 		for _, e := range h.Errors {
-			fmt.Fprintf(&b, "           %s\n", e)
+			fmt.Fprintf(&b, "           %s\n", clean(e))
 		}
 	}
 	return b.String()

@@ -71,6 +71,18 @@ func (inv *Inventory) Command(n *Node, dir string) []string {
 		"--circuits", strconv.Itoa(inv.Circuits), "--seed", strconv.FormatUint(inv.Seed, 10), "--handshakes", strings.Join(inv.Handshakes, ",")}
 }
 
+// listens are the addresses at which a node listens.
+func (inv *Inventory) listens(n *Node) (out []netip.AddrPort) {
+	ports := map[Role][]uint16{
+		Directory: {orPort, dirPort, metricsPort}, Guard: {orPort, metricsPort}, Middle: {orPort, metricsPort}, Exit: {orPort, metricsPort},
+		Target: {echoPort, metricsPort}, Client: {metricsPort},
+	}
+	for _, p := range ports[n.Role] {
+		out = append(out, netip.AddrPortFrom(n.Address, p))
+	}
+	return out
+}
+
 // keysCommand returns the arguments with which this program makes the directory's keys, and prints the network's file.
 func (inv *Inventory) keysCommand(dir string) []string {
 	n := inv.Node(Directory)
