@@ -77,7 +77,7 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Netwo
 func labUpCommand() *cobra.Command {
 	var o lab.Options
 	var s daemon.Common
-	var asJSON, commands bool
+	var asJSON, commands, emulate bool
 	var at string
 	c := &cobra.Command{
 		Use:   "up",
@@ -93,15 +93,21 @@ With --commands each line of standard input adds a node while the network runs: 
 use it, or "error TEXT". With --json the answer is one line: the node, or {"error":TEXT}.
 
 With --page a browser of this machine shows the network as it works. The line "page URL" has the page's token, and
-with --json the field page has that URL.`,
+with --json the field page has that URL. With --emulate-links each node has a link of its own, which the page can
+make worse: delay, loss and rate.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			hosts, closeHosts, err := emulateLinks(emulate, at, &o)
+			if err != nil {
+				return err
+			}
+			defer closeHosts()
 			nw, err := startLab(c, &o, &s)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, nw.Close()) }()
-			url, ended, stop, err := showPage(at, nw, o.Log)
+			url, ended, stop, err := showPage(at, nw, hosts, o.Log)
 			if err != nil {
 				return err
 			}
@@ -136,6 +142,7 @@ with --json the field page has that URL.`,
 	labFlags(c.Flags(), &o, &s)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
 	c.Flags().StringVar(&at, "page", "", "`ADDR` of a page for a browser: an address of loopback, such as 127.0.0.1:0, or unix:PATH (default: none)")
+	c.Flags().BoolVar(&emulate, "emulate-links", false, "give each node an emulated link, which the page can make worse; not with processes or C tor")
 	c.Flags().BoolVar(&commands, "commands", false, "add nodes as the lines of standard input say")
 	return c
 }

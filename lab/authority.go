@@ -190,7 +190,7 @@ func (n *Node) startAuthority(ctx context.Context, c authority.Config) error {
 	go func() { done <- a.Run(running) }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.close = func() error { cancel(); return <-done }
+	n.auth, n.close = a, func() error { cancel(); return <-done }
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
@@ -49,11 +50,12 @@ type Node struct {
 	client  *chive.Client        // of a client or an onion service in this process
 	service *chive.OnionListener // of an onion service in this process
 
-	mu    sync.Mutex     // guards what follows; held while it starts and stops
-	relay *relay.Relay   // in this process
-	close func() error   // ends the node's part of this process
-	child *child.Process // in a process of its own
-	pid   func() int     // of a process that other code manages
+	mu    sync.Mutex           // guards what follows; held while it starts and stops
+	relay *relay.Relay         // in this process
+	auth  *authority.Authority // in this process
+	close func() error         // ends the node's part of this process
+	child *child.Process       // in a process of its own
+	pid   func() int           // of a process that other code manages
 }
 
 // PID returns the number of the node's process; 0 if it does not run, or runs
@@ -73,6 +75,15 @@ func (n *Node) PID() int {
 // Client returns the client of a client or an onion service that Add has started in
 // this process, or nil.
 func (n *Node) Client() *chive.Client { return n.client }
+
+func init() {
+	authority.OfNode = func(node any) *authority.Authority {
+		n := node.(*Node)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.auth
+	}
+}
 
 // Relay returns the relay of a node that runs in this process, or nil.
 func (n *Node) Relay() *relay.Relay {
@@ -181,7 +192,7 @@ func (n *Node) Stop() error {
 	var err error
 	if n.close != nil {
 		err = n.close()
-		n.relay, n.close = nil, nil
+		n.relay, n.auth, n.close = nil, nil, nil
 	}
 	if n.child != nil {
 		err = errors.Join(err, n.child.Stop())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -32,6 +33,9 @@ type Authority struct {
 	grumble *grumble
 	// memory counts what others make the authority hold.
 	memory *account.Memory
+
+	use      use
+	channels atomic.Pointer[channel.Manager] // of the ORPort; nil: there is none yet
 
 	speaker netdir.Speaker
 	refused chan error // why the network refuses this program, which ends Run

@@ -72,9 +72,11 @@ func newORPort(a *Authority) (*orPort, error) {
 			return fault.New(fault.Refused, "this authority relays nothing")
 		},
 		Streams: o,
+		Stats:   &a.use.circuits,
 	})
-	cfg := &channel.Config{Log: a.log, Now: a.cfg.Now, Accept: o.server.Accept, MaxCircs: maxCircuits, Memory: a.memory}
+	cfg := &channel.Config{Log: a.log, Now: a.cfg.Now, Accept: o.server.Accept, MaxCircs: maxCircuits, Stats: &a.use.links, Memory: a.memory}
 	o.channels = channel.NewManager(cfg, nil, nil) // it opens none
+	a.channels.Store(o.channels)
 	return o, nil
 }
 

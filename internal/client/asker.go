@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -47,3 +48,12 @@ func (c *Client) StandsFor(host string) string {
 
 // LinkUse returns the use of the client's links.
 func (c *Client) LinkUse() []channel.LinkUse { return c.chans.Use() }
+
+// Built returns what the circuit with a number is made of, for the laboratory; nil: there is none, or it is not built.
+func (c *Client) Built(id uint64) *circuit.Circuit {
+	if l := c.lives.circuit(id); l != nil {
+		_, built := l.counted()
+		return built
+	}
+	return nil
+}

@@ -26,12 +26,14 @@ type served struct {
 	asked       atomic.Int64 // states
 	follows     atomic.Int64 // rounds of events that run
 	ended       chan string
+	changed     chan Rules
+	traced      atomic.Int64
 	stop        func() // waits until the page has ended; may be called again
 }
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	s := &served{ended: make(chan string, 10)}
+	s := &served{ended: make(chan string, 10), changed: make(chan Rules, 10)}
 	s.Page = New(Config{
 		State:  func() *State { s.asked.Add(1); return &State{Kind: Network, Title: "of the test"} },
 		Follow: func(ctx context.Context, _ func(Event)) { s.follows.Add(1); <-ctx.Done(); s.follows.Add(-1) },
@@ -41,6 +43,24 @@ func serve(t *testing.T) *served {
 			}
 			s.ended <- node
 			return nil
+		},
+		Change: func(node string, r Rules) error {
+			if node == "" {
+				return fault.New(fault.Config, "no node has this name")
+			}
+			s.changed <- r
+			return nil
+		},
+		Trace: func(ctx context.Context) (*Traced, error) {
+			switch s.traced.Add(1) {
+			case 1:
+				return nil, fault.New(fault.Network, "the first time")
+			case 3:
+				s.ended <- "a trace waits"
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return &Traced{Text: "GET /"}, nil
 		},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,6 +135,14 @@ func TestWhoMayAsk(t *testing.T) {
 		{"an end by a page in a sandbox", "POST", "end", node, []string{"Origin", "null"}, 403},
 		{"an end of nothing", "POST", "end", url.Values{}, []string{"Origin", s.origin}, 409},
 		{"an end with the name in the address", "POST", "end?node=relay0", url.Values{}, []string{"Origin", s.origin}, 409},
+		{"a link without Origin", "POST", "link", url.Values{"node": {"x"}, "delay": {"0"}, "loss": {"0"}, "rate": {"0"}}, nil, 403},
+		{"a link by GET", "GET", "link", nil, []string{"Origin", s.origin}, 405},
+		{"a link of nothing", "POST", "link", url.Values{"delay": {"0"}, "loss": {"0"}, "rate": {"0"}}, []string{"Origin", s.origin}, 409},
+		{"a link without rules", "POST", "link", url.Values{"node": {"x"}}, []string{"Origin", s.origin}, 409},
+		{"a link with a rule that is no number", "POST", "link", url.Values{"node": {"x"}, "delay": {"Inf"}, "loss": {"0"}, "rate": {"0"}}, []string{"Origin", s.origin}, 409},
+		{"a trace without Origin", "POST", "trace", nil, nil, 403},
+		{"a trace by another page", "POST", "trace", nil, []string{"Origin", "http://evil.example"}, 403},
+		{"a trace by GET", "GET", "trace", nil, []string{"Origin", s.origin}, 405},
 		{"too long an end", "POST", "end", url.Values{"node": {strings.Repeat("x", maxForm)}}, []string{"Origin", s.origin}, 400},
 	} {
 		status, body, h := ask(t, test.method, s.url+test.path, test.body, test.header...)
@@ -127,6 +155,9 @@ func TestWhoMayAsk(t *testing.T) {
 		if strings.Contains(body, s.token) {
 			t.Errorf("%s: the answer has the token", test.what)
 		}
+	}
+	if n := s.traced.Load(); len(s.changed) != 0 || n != 0 {
+		t.Errorf("%d links were changed, %d cells followed", len(s.changed), n)
 	}
 	for _, path := range []string{"/", "/" + s.token, "/" + s.token[1:] + "/", "/" + s.token + "x/", "//", "/x/page.js", "/" + strings.ToLower(s.token) + "/events"} {
 		if status, _, _ := ask(t, "GET", s.origin+path, nil); status != 403 {
@@ -141,8 +172,59 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
-// TestClientHasNoEnd: where nothing can be ended there is no such path.
-func TestClientHasNoEnd(t *testing.T) {
+// TestActs: what a reader wants of a link comes in the units of the page, and a cell that was followed goes to who asked.
+func TestActs(t *testing.T) {
+	s := serve(t)
+	status, body, _ := ask(t, "POST", s.url+"link", url.Values{"node": {"x"}, "delay": {"1.5"}, "loss": {"2"}, "rate": {"64"}}, "Origin", s.origin)
+	if want := (Rules{Delay: 1500 * time.Microsecond, Loss: .02, Rate: 64_000}); status != 204 || len(s.changed) != 1 || <-s.changed != want {
+		t.Errorf("%d %q, %d changed", status, body, len(s.changed))
+	}
+	if status, body, _ := ask(t, "POST", s.url+"trace", nil, "Origin", s.origin); status != 409 || body != "the first time\n" {
+		t.Errorf("%d %q", status, body)
+	}
+	if status, body, h := ask(t, "POST", s.url+"trace", nil, "Origin", s.origin); status != 200 || !strings.Contains(body, `"text":"GET /"`) || h.Get("Content-Type") != "application/json" {
+		t.Errorf("%d %q", status, body)
+	}
+}
+
+// TestTraceHoldsUpNothing: while a cell is followed, no other is, nodes end all the same, and a reader that leaves ends it.
+func TestTraceHoldsUpNothing(t *testing.T) {
+	s := serve(t)
+	s.traced.Store(2)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"trace", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Origin", s.origin)
+	done := make(chan error)
+	go func() {
+		a, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil {
+			a.Body.Close()
+		}
+		done <- err
+	}()
+	<-s.ended // it waits
+	if status, body, _ := ask(t, "POST", s.url+"trace", nil, "Origin", s.origin); status != 409 || !strings.Contains(body, "already") {
+		t.Errorf("a second one: %d %q", status, body)
+	}
+	if status, body, _ := ask(t, "POST", s.url+"end", url.Values{"node": {"x"}}, "Origin", s.origin); status != 204 || <-s.ended != "x" {
+		t.Errorf("an end: %d %q", status, body)
+	}
+	leave()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	s.stop() // it waits for the trace
+	if !s.tracing.TryLock() {
+		t.Error("the trace goes on")
+	}
+}
+
+// TestClientHasNoActs: where nothing can be done there is no such path.
+func TestClientHasNoActs(t *testing.T) {
 	p := New(Config{State: func() *State { return new(State) }})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,8 +235,10 @@ func TestClientHasNoEnd(t *testing.T) {
 	done.Go(func() { p.Serve(ctx, l) })
 	defer done.Wait()
 	defer cancel()
-	if status, _, _ := ask(t, "POST", p.URL(l.Addr())+"end", url.Values{"node": {"x"}}, "Origin", "http://"+l.Addr().String()); status != 404 {
-		t.Error(status)
+	for _, act := range []string{"end", "link", "trace"} {
+		if status, _, _ := ask(t, "POST", p.URL(l.Addr())+act, url.Values{"node": {"x"}}, "Origin", "http://"+l.Addr().String()); status != 404 {
+			t.Error(act, status)
+		}
 	}
 }
 

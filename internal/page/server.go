@@ -29,7 +29,11 @@ type Config struct {
 	Follow func(ctx context.Context, heard func(Event))
 	// End ends a node by its name, and waits for that; nil: no node can be ended here.
 	End func(node string) error
-	Log *slog.Logger // nil: silent
+	// Change changes the link of a node; nil: links cannot be changed here.
+	Change func(node string, r Rules) error
+	// Trace sends a request, and follows the cell that carries it; nil: nothing can be followed here.
+	Trace func(context.Context) (*Traced, error)
+	Log   *slog.Logger // nil: silent
 }
 
 // Page is a page that can be served.
@@ -38,6 +42,8 @@ type Page struct {
 	token string
 	hub   hub
 	turn  sync.Mutex // one act after the other
+
+	tracing sync.Mutex // one trace at a time
 }
 
 // New makes a page, with a token of its own.
@@ -84,7 +90,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // types are the media types of the files.
 var types = map[string]string{
 	"page.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-	"graph.js": "text/javascript; charset=utf-8",
+	"graph.js": "text/javascript; charset=utf-8", "acts.js": "text/javascript; charset=utf-8",
 }
 
 // ServeHTTP answers a request that the guard has let pass.
@@ -105,8 +111,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		name = "page.html"
 	}
 	switch {
-	case name == "end":
-		p.end(w, r)
+	case name == "end" || name == "link" || name == "trace":
+		p.do(w, r, name)
 	case r.Method != http.MethodGet:
 		h.Set("Allow", http.MethodGet)
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
@@ -164,41 +170,4 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-}
-
-// maxForm bounds the body of a request.
-const maxForm = 4 << 10
-
-// end ends a node, as a POST from this very page asks.
-func (p *Page) end(w http.ResponseWriter, r *http.Request) {
-	switch origin := r.Header.Get("Origin"); {
-	case p.cfg.End == nil:
-		http.NotFound(w, r)
-		return
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "only POST", http.StatusMethodNotAllowed)
-		return
-	case !strings.EqualFold(origin, "http://"+r.Host): // the guard lets one without an Origin pass
-		http.Error(w, "only the page itself may ask for this", http.StatusForbidden)
-		return
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "this is no form", http.StatusBadRequest)
-		return
-	}
-	if !p.hub.enter() { // the server does not wait for handlers, the hub does
-		http.Error(w, "the page has closed", http.StatusServiceUnavailable)
-		return
-	}
-	defer p.hub.left.Done()
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	defer p.hub.change()
-	if err := p.cfg.End(r.PostForm.Get("node")); err != nil {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
 }

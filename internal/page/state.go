@@ -11,6 +11,9 @@ type State struct {
 	Links    []Link    `json:"links"`
 	Circuits []Circuit `json:"circuits"`
 	Facts    []Fact    `json:"facts,omitempty"` // in this order
+	// CanTrace says that a cell can be followed. Emulation says that links can be changed or, of a network, why not.
+	CanTrace  bool       `json:"can_trace,omitempty"`
+	Emulation *Emulation `json:"emulation,omitempty"`
 }
 
 // The kinds of a State.
@@ -31,6 +34,8 @@ type Node struct {
 	CanEnd  bool   `json:"can_end,omitempty"`
 	// Figures are nil where nobody here can read the node's counters.
 	Figures *Figures `json:"figures,omitempty"`
+	// Access is the node's emulated link to the network; nil: there is none.
+	Access *Access `json:"access,omitempty"`
 }
 
 // The states of a Node.
@@ -51,6 +56,23 @@ type Figures struct {
 	Links    int    `json:"links"`
 	Streams  int64  `json:"streams"`
 	Queued   int    `json:"queued"` // cells that wait for a link
+	// Lacks names the fields that nobody here can read, as they are in JSON.
+	Lacks []string `json:"lacks,omitempty"`
+}
+
+// Access is a node's emulated link, whose two directions have the same rules.
+type Access struct {
+	DelayMS float64 `json:"delay_ms"`
+	Loss    float64 `json:"loss"` // percent
+	Rate    float64 `json:"rate"` // kilobits a second; 0: no bound
+	Packets uint64  `json:"packets"`
+	Lost    uint64  `json:"lost"` // of these, on the way, or as the queue was full
+}
+
+// Emulation is about the links of a network.
+type Emulation struct {
+	On   bool   `json:"on"`
+	Note string `json:"note"` // why not, or whether the emulator was late
 }
 
 // Link joins two nodes. Its counters are those of A's end.

@@ -27,3 +27,6 @@ var InnerOf func(relay any) *Relay
 
 // LinkUse returns the use of the relay's links.
 func (r *Relay) LinkUse() []channel.LinkUse { return r.channels.Use() }
+
+// Channels returns the relay's links, for the laboratory.
+func (r *Relay) Channels() *channel.Manager { return r.channels }

@@ -152,7 +152,7 @@ var levels = map[string]int{
 	"chivelab/internal/links":      top + 3,
 	"chivelab/internal/linkstack":  top + 4,
 	"chivelab/internal/linktun":    top + 4,
-	"chivelab/internal/labpage":    top + 3,
+	"chivelab/internal/labpage":    top + 5,
 	"chivelab/internal/scale":      top + 4,
 	"chivelab/internal/wan":        top + 5,
 	"chivelab/plot":                top + 2,

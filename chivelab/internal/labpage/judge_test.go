@@ -6,20 +6,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
-// browser starts headless Chromium. CHIVE_PAGE_JUDGE is set by make judge-page: else the judge does not sit.
-func browser(t *testing.T) context.Context {
+// judged skips the test unless CHIVE_PAGE_JUDGE is set, by make judge-page.
+func judged(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CHIVE_PAGE_JUDGE") == "" {
 		t.Skip("the judge of the page sits in make judge-page only")
 	}
+}
+
+// browser starts headless Chromium.
+func browser(t *testing.T) context.Context {
+	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal("SKIPPED, AND NOTHING IS JUDGED: there is no chromium (apt-get install chromium)")
@@ -52,8 +59,9 @@ func dark(on string) chromedp.Action {
 // TestJudgePage has Chromium show the page of a network: figures are the nodes' metrics, no text is
 // wider than a phone, axe-core finds nothing, and a node that is ended by the keyboard shows as ended.
 func TestJudgePage(t *testing.T) {
+	judged(t)
+	nw, at := showEmulated(t)
 	ctx := browser(t)
-	nw, at := show(t)
 	axe, err := os.ReadFile(filepath.Join(os.Getenv("CHIVE_PAGE_JUDGE"), "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +97,25 @@ func TestJudgePage(t *testing.T) {
 		if high := counted(t, n).CellsIn; got < low[n.Name] || got > high {
 			t.Errorf("%s: the page shows %d cells, its metrics had %d before and have %d now", n.Name, got, low[n.Name], high)
 		}
+	}
+	// The controls are used as a reader without a mouse does: the focus, and keys.
+	focus := func(what string) chromedp.Action {
+		return chromedp.Evaluate(`document.querySelector('`+what+`').focus()`, nil)
+	}
+	var layers []string
+	var request, changed, table string
+	err = chromedp.Run(ctx, focus("#trace"), chromedp.KeyEvent(kb.Enter), chromedp.Poll(`!document.getElementById('trace-request').hidden`, nil, chromedp.WithPollingTimeout(time.Minute)),
+		chromedp.Evaluate(`[...document.querySelectorAll('#traced tbody tr')].map(r => r.cells[1].textContent.trim())`, &layers),
+		chromedp.Text("#trace-request", &request, chromedp.ByQuery),
+		chromedp.SetValue("#emulated-node", "chiverelay2", chromedp.ByQuery), chromedp.SetValue(`#emulated-form [name="delay"]`, "40", chromedp.ByQuery), chromedp.SetValue(`#emulated-form [name="loss"]`, "0.5", chromedp.ByQuery),
+		focus(`#emulated-form [name="delay"]`), chromedp.KeyEvent(kb.Enter),
+		chromedp.Poll(`document.querySelector('#emulated tr[data-key="chiverelay2"]').cells[1].textContent === '40'`, nil, chromedp.WithPollingTimeout(time.Minute)),
+		chromedp.Text("#emulated-text", &changed, chromedp.ByQuery), chromedp.Text(`#emulated tr[data-key="chiverelay2"]`, &table, chromedp.ByQuery))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(layers, []string{"3", "2", "1", "0"}) || !strings.Contains(request, "DATA on stream") || !strings.Contains(request, "GET /") || !strings.Contains(changed, "chiverelay2 is changed") || !strings.Contains(table, "0.5") {
+		t.Errorf("the layers %q, the request %q, the link %q, %q", layers, request, changed, table)
 	}
 	if err := chromedp.Run(ctx, chromedp.Evaluate(`document.querySelector('#circuits button').click()`, nil), picture("light")); err != nil {
 		t.Fatal(err)
@@ -137,11 +164,11 @@ func TestJudgePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("an ended relay showed after %.0f ms", took)
-	var live, focus string
-	if err := chromedp.Run(ctx, chromedp.Text("#live", &live, chromedp.ByQuery), chromedp.Evaluate(`document.activeElement.textContent`, &focus), picture("ended")); err != nil {
+	var live, focused string
+	if err := chromedp.Run(ctx, chromedp.Text("#live", &live, chromedp.ByQuery), chromedp.Evaluate(`document.activeElement.textContent`, &focused), picture("ended")); err != nil {
 		t.Fatal(err)
 	}
-	if took > 1000 || !strings.Contains(live, "chiverelay1: ended") || focus != "chiverelay1" {
-		t.Errorf("after %.0f ms; a screen reader says %q; the focus is on %q", took, live, focus)
+	if took > 1000 || !strings.Contains(live, "chiverelay1: ended") || focused != "chiverelay1" {
+		t.Errorf("after %.0f ms; a screen reader says %q; the focus is on %q", took, live, focused)
 	}
 }

@@ -23,10 +23,23 @@ import (
 // show starts a network and its page.
 func show(t *testing.T) (*lab.Network, string) {
 	t.Helper()
+	return showOver(t, nil, lab.Options{Authorities: 1, Relays: 4, Exits: 2, VotingInterval: 5 * time.Minute})
+}
+
+// showEmulated is show of a network over emulated links.
+func showEmulated(t *testing.T) (*lab.Network, string) {
+	t.Helper()
+	hosts := labpage.NewHosts()
+	t.Cleanup(hosts.Close)
+	return showOver(t, hosts, lab.Options{Authorities: 1, Relays: 4, Exits: 2, VotingInterval: 5 * time.Minute, Host: hosts.Host})
+}
+
+func showOver(t *testing.T, hosts *labpage.Hosts, o lab.Options) (*lab.Network, string) {
+	t.Helper()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 4, Exits: 2, VotingInterval: 5 * time.Minute})
+	nw, err := lab.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +49,7 @@ func show(t *testing.T) (*lab.Network, string) {
 		}
 	})
 	t.Logf("the network started in %v", time.Since(began))
-	shown := labpage.New(nw)
-	at, stop, err := daemon.ServePage("127.0.0.1:0", page.Config{State: shown.State, Follow: shown.Follow, End: shown.End}, func(err error) { t.Error(err) })
+	at, stop, err := daemon.ServePage("127.0.0.1:0", labpage.New(nw, hosts).Config(), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +126,31 @@ func (w *watcher) until(ok func(*page.State) bool) (*page.State, []page.Event) {
 	}
 }
 
+// post asks as the page itself does.
+func post(t *testing.T, at, what string, form url.Values) (status int, text string) {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+what, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://"+u.Host)
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.StatusCode, string(b)
+}
+
 // TestPageTellsTheTruth: each relay's figures lie between its metrics of before and after; links and
 // circuits name nodes; what was fetched is seen; and a node that is ended is seen as that.
 func TestPageTellsTheTruth(t *testing.T) {
@@ -152,6 +189,9 @@ func TestPageTellsTheTruth(t *testing.T) {
 			}
 		}
 	}
+	if i := slices.IndexFunc(st.Nodes, func(n page.Node) bool { return n.Role == "authority" }); st.Nodes[i].Figures == nil || st.Nodes[i].Figures.CellsIn == 0 || st.Nodes[i].Figures.Links == 0 {
+		t.Errorf("an authority of this process: %+v", st.Nodes[i].Figures)
+	}
 	var carried uint64
 	pairs := map[[2]string]bool{}
 	for _, l := range st.Links {
@@ -188,25 +228,9 @@ func TestPageTellsTheTruth(t *testing.T) {
 		t.Error("the page names a destination")
 	}
 
-	u, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, want := range []int{http.StatusNoContent, http.StatusConflict} { // it ends once
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"end", strings.NewReader("node=chiverelay1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", "http://"+u.Host)
-		a, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ := io.ReadAll(a.Body)
-		a.Body.Close()
-		if a.StatusCode != want {
-			t.Fatalf("%s %s", a.Status, b)
+		if status, text := post(t, at, "end", url.Values{"node": {"chiverelay1"}}); status != want {
+			t.Fatalf("%d %s", status, text)
 		}
 	}
 	st, _ = w.until(func(s *page.State) bool {

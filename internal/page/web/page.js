@@ -2,43 +2,14 @@
 // What the page shows comes from the program, as it is; the page computes differences a second, and
 // nothing else. All text goes into text nodes.
 (() => {
-  const byId = id => document.getElementById(id);
+  const { byId, say, count, put, rows, row, post } = acts;
   const cell = 514, remembered = 600, shownEvents = 60;
   const chosen = { node: '', circuit: '' };
   const past = [];
   let last = null, before = null, held = false, source = null;
 
-  const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-  const count = n => number.format(n);
-  const say = text => { byId('live').textContent = text; };
-  const put = (e, text) => { text = String(text); if (e.textContent !== text) e.textContent = text; };
-
   // A counter that is smaller than before has begun again.
   function perSecond(now, then, seconds) { return then === undefined || seconds <= 0 || now < then ? 0 : (now - then) / seconds; }
-
-  // rows keeps a table's rows by key, so that a reader's place and the focus stay.
-  function rows(table, keys, make, fill) {
-    const body = byId(table).tBodies[0], old = new Map([...body.rows].map(r => [r.dataset.key, r]));
-    keys.forEach((key, i) => {
-      let r = old.get(key);
-      old.delete(key);
-      if (!r) { r = make(key); r.dataset.key = key; }
-      if (body.rows[i] !== r) body.insertBefore(r, body.rows[i] ?? null);
-      fill(r, i);
-    });
-    for (const r of old.values()) r.remove();
-  }
-
-  function row(n, numbersFrom, header) {
-    const r = document.createElement('tr');
-    for (let i = 0; i < n; i++) {
-      const c = document.createElement(i === 0 && header ? 'th' : 'td');
-      if (i === 0 && header) c.scope = 'row';
-      if (i >= numbersFrom) c.className = 'n';
-      r.append(c);
-    }
-    return r;
-  }
 
   function button(text, act, name) {
     const b = document.createElement('button');
@@ -56,18 +27,16 @@
     b.closest('tr').cells[0].firstChild.focus(); // the button goes
     b.disabled = true;
     say(`${name} is ending`);
-    try {
-      const answer = await fetch('end', { method: 'POST', body: new URLSearchParams({ node: name }) });
-      if (!answer.ok) say(`${name}: ${await answer.text()}`);
-    } catch { say(`${name}: the program did not answer`); }
+    try { await post('end', { node: name }); } catch (e) { say(`${name}: ${e.message}`); }
   }
 
   const labels = new Map();
   const labelOf = name => labels.get(name) ?? name;
 
   function hopText(h) {
+    if (!h.handshake) return 'what protects it is not told';
     const pq = h.pq ? `${h.pq} by ${h.carriage}` : 'no post-quantum';
-    return `${h.handshake || 'unknown handshake'}, ${pq}, ${h.layer || 'unknown layer'}`;
+    return `${h.handshake}, ${pq}, ${h.layer || 'unknown layer'}`;
   }
 
   function drawNodes(s, seconds) {
@@ -85,8 +54,9 @@
       put(r.cells[1], n.role + (n.program && n.program !== 'chive' ? ` (${n.program})` : '') + (n.country ? ` {${n.country}}` : ''));
       put(r.cells[2], n.state + (n.note ? `: ${n.note}` : ''));
       r.cells[2].className = n.state;
-      const rates = ['cells_in', 'cells_out', 'bytes_in', 'bytes_out'].map(k => f ? perSecond(f[k], o?.[k], seconds) : null);
-      const rest = ['cells_in', 'cells_out', 'queued', 'circuits', 'links'].map(k => f ? f[k] : null);
+      const known = k => f && !f.lacks?.includes(k);
+      const rates = ['cells_in', 'cells_out', 'bytes_in', 'bytes_out'].map(k => known(k) ? perSecond(f[k], o?.[k], seconds) : null);
+      const rest = ['cells_in', 'cells_out', 'queued', 'circuits', 'links'].map(k => known(k) ? f[k] : null);
       [...rates, ...rest].forEach((v, j) => put(r.cells[3 + j], v === null ? '–' : count(v)));
       if (n.can_end && !r.cells[12].firstChild) {
         const b = button('End', () => end(n.name, b), 'end');
@@ -194,6 +164,7 @@
     drawCircuits(s, seconds);
     drawCountries(s);
     drawFacts(s);
+    acts.draw(s, labelOf);
     graph.draw(s, rates, chosen, choose);
     if (fresh && before) {
       past.push([ins, outs]);
