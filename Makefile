@@ -218,14 +218,14 @@ bench-eth:
 	./bin/chive-eth bench $(or $(BENCH_ETH),--short)
 
 # judge-page has headless Chromium (apt-get install chromium) show the page of a network, and axe-core judge it:
-# a minute. Pictures are in bin/judge-page.
+# two minutes. Pictures are in bin/judge-page.
 AXE = axe-core@4.10.3
 .PHONY: judge-page
 judge-page:
 	@command -v chromium > /dev/null || { echo "SKIPPED, AND NOTHING IS JUDGED: there is no chromium (apt-get install chromium)"; exit 1; }
 	mkdir -p bin/judge-page
 	test -s bin/judge-page/axe.min.js || { cd bin/judge-page && npm pack --silent $(AXE) && tar xzf axe-core-*.tgz --strip-components 1 package/axe.min.js; }
-	CHIVE_PAGE_JUDGE=$(CURDIR)/bin/judge-page go test -count 1 -timeout 5m -v -run '^TestJudgePage$$' ./chivelab/internal/labpage
+	CHIVE_PAGE_JUDGE=$(CURDIR)/bin/judge-page go test -count 1 -timeout 8m -v -run '^TestJudge' ./chivelab/internal/labpage
 
 # judge-onion has C tor judge Chive's onion services in about an hour: each role of a
 # relay in turn, introduction points and directories that are killed, changes of time
