@@ -49,26 +49,30 @@ directory, arch and known_hosts. Each gets the program for its processor from --
 is told by --program. Keys are made on the boards. systemd keeps the programs where it runs, else a process does.
 
 Whatever ends the run, it leaves nothing running, unless it is killed: then "chivelab clean" removes what it has left,
-here and on the boards. From another machine, --remove does that.`,
-		Example: "  chivelab deploy seven --out results\n  chivelab deploy own.toml --to netns\n  chivelab deploy boards.toml --to ssh\n  chivelab deploy boards.toml --to ssh --remove",
+here and on the boards. From another machine, --remove does that.
+
+With --to compose or --to k8s nothing runs: --out gets a file for docker compose, or manifests for Kubernetes, with the program
+and a Dockerfile for its image, and README.md with the commands that come next. Keys are made in the containers.`,
+		Example: "  chivelab deploy seven --out results\n  chivelab deploy own.toml --to netns\n  chivelab deploy boards.toml --to ssh\n  chivelab deploy boards.toml --to ssh --remove\n  chivelab deploy seven --to compose --out seven",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return d.run(c, args[0]) },
 	}
-	d.to = "netns"
-	c.Flags().Var(options.Word{At: &d.to, Of: []string{"netns", "ssh"}}, "to", "`WHERE` the machines are: netns or ssh")
+	d.to = toNetns
+	c.Flags().Var(options.Word{At: &d.to, Of: []string{toNetns, toSSH, toCompose, toK8s}}, "to", "`WHERE` the machines are: netns, ssh, compose or k8s")
 	c.Flags().StringVar(&d.out, "out", "deployment", "write what is found into `DIR`")
 	c.Flags().StringVar(&d.program, "program", "", "`PATH` of another build of chivelab for all nodes (default: this program, and what is in --programs)")
 	c.Flags().StringVar(&d.programs, "programs", "", "`DIR` with linux-ARCH/chivelab for each kind of board (default: where this program is)")
 	c.Flags().StringVar(&d.runner, "runner", "", "`COMMAND` that runs the program of the nodes, as qemu-aarch64-static does with one for arm64")
 	c.Flags().BoolVar(&d.remove, "remove", false, "with --to ssh: end all runs on the boards, remove what they have there, and do nothing else")
-	c.AddCommand(deployNodeCommand())
+	c.Flags().StringVar(&d.image, "image", "", "`NAME` of the image in what is written for containers (default: after the program's content)")
+	c.AddCommand(deployNodeCommand(), deployFiguresCommand())
 	return c
 }
 
 // deployment are the flags of deploy.
 type deployment struct {
-	to, out, program, programs, runner string
-	remove                             bool
+	to, out, program, programs, runner, image string
+	remove                                    bool
 }
 
 func (d *deployment) run(c *cobra.Command, name string) error {
@@ -77,7 +81,7 @@ func (d *deployment) run(c *cobra.Command, name string) error {
 		return err
 	}
 	say := func(line string) { cli.Printf(c, "%s\n", line) }
-	if d.to != "ssh" && (d.remove || d.programs != "") {
+	if d.to != toSSH && (d.remove || d.programs != "") {
 		return fault.New(fault.Config, "--remove and --programs need --to ssh")
 	}
 	if d.remove {
@@ -87,9 +91,15 @@ func (d *deployment) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return fault.New(fault.Local, "which program is this: %w", err)
 	}
+	if d.to == toCompose || d.to == toK8s {
+		return export(c, &deploy.Export{Inventory: inv, Program: cmp.Or(d.program, own), Image: d.image, Out: d.out}, d.to, d.runner)
+	}
+	if d.image != "" {
+		return fault.New(fault.Config, "--image goes with --to compose and --to k8s")
+	}
 	runner := strings.Fields(d.runner)
 	var r *deploy.Report
-	if d.to == "ssh" {
+	if d.to == toSSH {
 		p := &deploy.Programs{One: d.program, Dir: cmp.Or(d.programs, filepath.Dir(own)), Own: own, Runner: runner}
 		r, err = deploy.OverSSH(c.Context(), inv, p, d.out, say)
 	} else {
@@ -121,13 +131,13 @@ func tellDeployment(c *cobra.Command, r *deploy.Report, out string, late error) 
 // deployNodeCommand has the programs of roles that no other command has.
 func deployNodeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "node", Short: "Play a role of a deployment", Hidden: true}
-	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand())
+	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand(), deployCheckCommand(), deployResultsCommand())
 	c.AddCommand(boardCommands()...)
 	return c
 }
 
 func deployKeysCommand() *cobra.Command {
-	var dir, name, nick, address string
+	var dir, name, nick, address, network string
 	c := &cobra.Command{Use: "keys", Short: "Make the directory's keys, and print the network file", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			addr, err := netip.ParseAddr(address)
@@ -138,8 +148,14 @@ func deployKeysCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if network != "" {
+				if err := atomicfile.Write(network, doc, atomicfile.Report); err != nil {
+					return err
+				}
+			}
 			return cli.Printf(c, "%s", doc)
 		}}
+	c.Flags().StringVar(&network, "network", "", "write the network file to `FILE` too")
 	c.Flags().StringVar(&dir, "dir", "", "`DIR` of the keys")
 	c.Flags().StringVar(&name, "name", "", "`NAME` of the network")
 	c.Flags().StringVar(&nick, "nickname", "", "`NAME` of the authority")
@@ -224,6 +240,7 @@ func deployMonitorCommand() *cobra.Command {
 
 func deployClientCommand() *cobra.Command {
 	var network, target, metricsAddr string
+	var stay bool
 	m := deploy.Measurement{Version: version.String(), Registry: new(metrics.Registry)}
 	c := &cobra.Command{Use: "client", Short: "Build circuits, and measure", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -248,8 +265,13 @@ func deployClientCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Printf(c, "%s", r.Table())
+			if err := cli.Printf(c, "%s", r.Table()); err != nil || !stay {
+				return err
+			}
+			<-ctx.Done()
+			return endedBy(ctx, c)
 		}}
+	c.Flags().BoolVar(&stay, "stay", false, "after the measurement wait until the end is told")
 	c.Flags().StringVar(&network, "network", "", "network `FILE`")
 	c.Flags().StringVar(&target, "target", "", "`IP:PORT` that sends back what comes")
 	c.Flags().StringVar(&metricsAddr, "metrics", "", "`ADDR` of /metrics")

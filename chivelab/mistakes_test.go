@@ -24,6 +24,7 @@ func TestWrongValues(t *testing.T) {
 		"bench client":  {Flags: []string{"--beside-tor"}},
 
 		"deploy":             {Args: []string{deploy.Shipped}, Later: []string{"out"}}, // which it makes
+		"deploy figures":     {Args: []string{deployed(t)}},
 		"experiment run":     {Args: []string{"leo"}},
 		"experiment figures": {Args: []string{begun(t)}},
 		"experiment compare": {Args: []string{begun(t), begun(t)}},
@@ -50,6 +51,17 @@ func begun(t *testing.T) string {
 		experiment.FileName: string(doc), experiment.StateName: "{}",
 		experiment.SamplesName: "kind,handshake,repetition,session,late,failed,packets,packets_late_ms,packets_far,packets_overrun,total\n",
 	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// deployed is a directory with the results of a deployment.
+func deployed(t *testing.T) string {
+	dir := t.TempDir()
+	for name, text := range map[string]string{deploy.ReportName: `{"handshakes":[{"name":"ntor-v3"}]}`, deploy.MetricsName: "", deploy.SamplesName: ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

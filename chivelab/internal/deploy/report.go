@@ -2,9 +2,11 @@ package deploy
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/benchcirc"
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -171,4 +174,24 @@ func (f *samplesFile) add(s *Sample) error {
 func (f *samplesFile) close() error {
 	f.w.Flush()
 	return fault.Wrap(fault.Local, errors.Join(f.w.Error(), f.f.Close()))
+}
+
+// maxReport bounds a report that is read, in bytes.
+const maxReport = 1 << 20
+
+// ReadReport reads the report in a directory of results.
+func ReadReport(dir string) (*Report, error) {
+	name := filepath.Join(dir, ReportName)
+	doc, err := atomicfile.ReadRegular(name, maxReport)
+	if err != nil {
+		return nil, fault.New(fault.Config, "%w", err)
+	}
+	r := new(Report)
+	if err := json.Unmarshal(doc, r); err != nil {
+		return nil, fault.New(fault.Config, "%s: %w", name, err)
+	}
+	if len(r.Handshakes) == 0 || slices.Contains(r.Handshakes, nil) {
+		return nil, fault.New(fault.Config, "%s: no report of a client", name)
+	}
+	return r, nil
 }

@@ -38,8 +38,13 @@ const (
 
 // Command returns the arguments with which this program plays a node's role. dir is the machine's directory.
 func (inv *Inventory) Command(n *Node, dir string) []string {
+	return inv.commandWith(n, dir, path.Join(dir, networkName))
+}
+
+// commandWith is Command with the network's file at another place.
+func (inv *Inventory) commandWith(n *Node, dir, network string) []string {
 	at := func(port uint16) string { return netip.AddrPortFrom(n.Address, port).String() }
-	own, network, results := path.Join(dir, stateName), path.Join(dir, networkName), path.Join(dir, resultsName)
+	own, results := path.Join(dir, stateName), path.Join(dir, resultsName)
 	switch n.Role {
 	case Directory:
 		return []string{"authority", "--network", network, "--data-dir", own, "--nickname", nickname(n), "--contact", "lab",
