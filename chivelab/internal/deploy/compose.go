@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -53,8 +54,10 @@ func (inv *Inventory) composeNetwork() (config mapping, err error) {
 // compose returns the file for docker compose.
 func (inv *Inventory) compose(p image, net mapping) ([]byte, error) {
 	directory := inv.Node(Directory)
-	services := mapping{{keysService, append(inv.service(p, "no", inv.keysInContainer(inNetwork),
-		mount(directory.Name, inData, false), mount(networkVolume, inNetwork, false)), entry{"network_mode", "none"})}}
+	keys := inv.service(p, "no", inv.keysInContainer(inNetwork), mount(directory.Name, inData, false), mount(networkVolume, inNetwork, false))
+	// The image is made once, for this service, and the others must not look for it elsewhere.
+	keys = append(keys, entry{"build", "."}, entry{"pull_policy", "build"}, entry{"network_mode", "none"})
+	services := mapping{{keysService, keys}}
 	volumes := mapping{{networkVolume, mapping{}}}
 	var waits mapping // of the client
 	for _, role := range Roles {
@@ -72,7 +75,7 @@ func (inv *Inventory) compose(p image, net mapping) ([]byte, error) {
 			restart = "no" // it would measure again
 		}
 		s := inv.service(p, restart, inv.inContainer(n), mounts...)
-		s = append(s, entry{"networks", mapping{{composeNet, mapping{{"ipv4_address", n.Address.String()}}}}})
+		s = append(s, entry{"pull_policy", "never"}, entry{"networks", mapping{{composeNet, mapping{{"ipv4_address", n.Address.String()}}}}})
 		switch {
 		case role.keeps():
 			s = append(s, entry{"depends_on", mapping{{keysService, mapping{{"condition", "service_completed_successfully"}}}}})
@@ -85,8 +88,7 @@ func (inv *Inventory) compose(p image, net mapping) ([]byte, error) {
 		waits = append(waits, entry{n.Name, mapping{{"condition", "service_healthy"}}})
 		services = append(services, entry{n.Name, s})
 	}
-	return toYAML("# Written by \"chivelab deploy --to compose\" from "+path.Base(inv.File)+". The links of the inventory are not here: containers\n"+
-		"# have the machine's own network. README.md has the commands.\n", mapping{
+	return toYAML(inv.origin("compose"), mapping{
 		{"name", inv.project()},
 		{"services", services},
 		{"networks", mapping{{composeNet, mapping{
@@ -97,6 +99,12 @@ func (inv *Inventory) compose(p image, net mapping) ([]byte, error) {
 	})
 }
 
+// origin is the comment at the head of a file.
+func (inv *Inventory) origin(to string) string {
+	return fmt.Sprintf("# Written by \"chivelab deploy --to %s\" from %q. The links of the inventory are not here: nodes have\n"+
+		"# their machine's own network. README.md has the commands.\n", to, filepath.Base(inv.File))
+}
+
 // project is what an inventory's things are called where other things are. The name cannot be one that is there anyhow.
 func (inv *Inventory) project() string { return "chive-" + inv.Name }
 
@@ -104,8 +112,6 @@ func (inv *Inventory) project() string { return "chive-" + inv.Name }
 func (inv *Inventory) service(p image, restart string, command []string, mounts ...mapping) mapping {
 	s := mapping{
 		{"image", p.name},
-		{"build", "."},
-		{"pull_policy", "build"},
 		{"platform", p.platform},
 		{"command", command},
 		{"restart", restart},
@@ -169,16 +175,15 @@ Next, in this directory:
     %s
 
 The directory makes its keys, all nodes start at the addresses of the inventory, and the client measures when they are healthy.
-Wait for its end, which has its exit code; fetch the results; draw them; remove all:
+Wait for its end, fetch the results, draw them, and remove all:
 
-    docker compose wait %[3]s
-    docker compose logs %[3]s
+    docker compose logs --follow %[3]s
     docker compose stop
     mkdir -p results
     docker compose cp %[3]s:%[5]s/. results
     docker compose cp %[4]s:%[5]s/. results
     chivelab deploy figures results
-    docker compose down --volumes --rmi local
+    docker compose down --volumes --rmi all
 
 Each node has a volume for its keys and results. "down --volumes" removes the keys too, and the next network is another one.
 `, inv.Name, composeNext, client, monitor, from)

@@ -31,8 +31,7 @@ func (inv *Inventory) kubernetes(p image) ([]byte, error) {
 			docs = append(docs, inv.setManifest(n, p))
 		}
 	}
-	return toYAML("# Written by \"chivelab deploy --to k8s\" from "+path.Base(inv.File)+". The links of the inventory are not here: nodes have\n"+
-		"# their machines' own network. README.md has the commands.\n", docs...)
+	return toYAML(inv.origin("k8s"), docs...)
 }
 
 // nodeLabel is the label on machines that says which node is there.
@@ -41,7 +40,7 @@ func (inv *Inventory) nodeLabel() string { return label + inv.Name }
 func (inv *Inventory) namespaceManifest() mapping {
 	return mapping{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", mapping{
 		{"name", inv.project()},
-		// The levels "baseline" and "restricted" forbid the host network. All else would pass "restricted".
+		// The other levels forbid the host network, its ports, and probes of its addresses. All else is as "restricted" wants it.
 		{"labels", mapping{{"pod-security.kubernetes.io/enforce", "privileged"}}},
 	}}}
 }
