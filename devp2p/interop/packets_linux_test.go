@@ -25,17 +25,25 @@ const sidecarGroup = 65534
 // counts the packets of the sidecars' processes: to relays of the Tor network, answers to
 // geth on loopback, and to anywhere else, of which there is none.
 func TestSidecarPackets(t *testing.T) {
+	if !host.InNamespace() {
+		gethtest.Program(t, "geth")
+	}
+	inNamespace(t, 8*time.Minute, sidecarPackets)
+}
+
+// inNamespace runs a test once more in a network namespace that has a way out, and f there.
+func inNamespace(t *testing.T, limit time.Duration, f func(*testing.T)) {
+	t.Helper()
 	if host.InNamespace() {
-		sidecarPackets(t)
+		f(t)
 		return
 	}
-	gethtest.Program(t, "geth")
 	for _, reason := range []error{host.CanNamespace(), lookPath("nft"), lookPath("bash")} {
 		if reason != nil {
 			t.Skip("SKIPPED, NOTHING WAS TESTED:", reason)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	ns, err := host.NewNamespace(ctx, fmt.Sprint("chive-eth-sidecar-", os.Getpid()))
 	if err != nil && strings.Contains(err.Error(), "Operation not permitted") {
@@ -52,9 +60,9 @@ func TestSidecarPackets(t *testing.T) {
 	if err := ns.WayOut(ctx); err != nil {
 		t.Fatal(err)
 	}
-	out, err := ns.Command(ctx, os.Args[0], "-test.run", "^TestSidecarPackets$", "-test.v", "-test.timeout", "8m").CombinedOutput()
+	out, err := ns.Command(ctx, os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", limit.String()).CombinedOutput()
 	t.Logf("%s", out)
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestSidecarPackets") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatal(err)
 	}
 }
@@ -88,8 +96,8 @@ func counted(t *testing.T, name string) int {
 	return n
 }
 
-func sidecarPackets(t *testing.T) {
-	nw := startLab(t, lab.Options{})
+// orPorts are the ports of the relays, as a rule of nft has them.
+func orPorts(nw *lab.Network) string {
 	var tor []string
 	for _, n := range nw.Nodes() {
 		if _, port, ok := strings.Cut(n.ORPort, ":"); ok {
@@ -97,20 +105,28 @@ func sidecarPackets(t *testing.T) {
 		}
 	}
 	slices.Sort(tor)
+	return strings.Join(slices.Compact(tor), ", ")
+}
+
+// inGroup has a program run in a group of its own.
+func inGroup(cmd *exec.Cmd, group uint32) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 0, Gid: group, NoSetGroups: true}}
+}
+
+func sidecarPackets(t *testing.T) {
+	nw := startLab(t, lab.Options{})
 	nft(t, "add", "table", "inet", "sidecar")
 	nft(t, "add", "chain", "inet", "sidecar", "out", "{ type filter hook output priority 0; }")
 	of := fmt.Sprint("meta skgid ", sidecarGroup)
 	for _, rule := range [][2]string{
-		{"tor", of + " ip daddr 127.0.0.1 tcp dport { " + strings.Join(slices.Compact(tor), ", ") + " }"},
+		{"tor", of + " ip daddr 127.0.0.1 tcp dport { " + orPorts(nw) + " }"},
 		{"answers", of + " oifname lo ct direction reply"}, // to programs that connected to the sidecar
 		{"elsewhere", of},
 	} {
 		nft(t, "add", "counter", "inet", "sidecar", rule[0])
 		nft(t, "add", "rule", "inet", "sidecar", "out", rule[1]+" counter name "+rule[0]+" return")
 	}
-	grouped := func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 0, Gid: sidecarGroup, NoSetGroups: true}}
-	}
+	grouped := func(cmd *exec.Cmd) { inGroup(cmd, sidecarGroup) }
 	t.Run("between", func(t *testing.T) { between(t, nw, grouped, "--network", nw.NetworkFile) }) // its end ends the sidecars
 	toTor, answers, elsewhere := counted(t, "tor"), counted(t, "answers"), counted(t, "elsewhere")
 	t.Logf("packets of the sidecars: %d to relays of the Tor network, %d answers to geth, %d anywhere else", toTor, answers, elsewhere)

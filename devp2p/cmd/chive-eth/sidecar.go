@@ -18,16 +18,19 @@ import (
 
 const sidecarLong = `Give a geth that already runs, unchanged, an onion, and connect it to nodes that have one.
 
-The sidecar needs the node's IPC socket. Connections to its onion go to the node's
-peer-to-peer port; for each onion that the node shall connect to, the sidecar opens a port
-of loopback, and gives it to the node by admin_addPeer. Sidecars and relays tell each other
-of nodes by onr/1. Name at least one of them with --static to begin with.
+The sidecar needs the node's IPC socket, or the port of its JSON-RPC with the methods
+admin_* (--rpc-url). Connections to its onion go to the node's peer-to-peer port; for each
+onion that the node shall connect to, the sidecar opens a port of loopback, and gives it to
+the node by admin_addPeer. Sidecars and relays tell each other of nodes by onr/1. Name at
+least one of them with --static to begin with.
 
 The sidecar has an identity of its own, and does not know the node's key.
 
-With --only-onion the sidecar looks at what the node shows of itself outside Tor: discovery,
-its listening port, its record, its command line, its sockets and its peers. While it shows
-anything, the sidecar says what and how to end that, and opens no onion. A geth that passes:
+With --only-onion the sidecar looks at what the node shows of itself outside Tor: the sockets
+of its process, its record, its peers, and geth's command line. While it shows anything, the
+sidecar says what and how to end that, and opens no onion. Sockets are looked at four times
+a second, and one that was seen once counts until the node is started again. Clients other
+than geth are judged by that alone, after a minute. A geth that passes:
 
   geth --nodiscover --nat none --netrestrict 127.0.0.0/8 --config FILE
 
@@ -47,7 +50,7 @@ const sidecarExample = `  chive-eth sidecar --ipc ~/.ethereum/geth.ipc --only-on
 type sidecarSettings struct {
 	tor
 	finding
-	ipc                  string
+	ipc, rpcURL          string
 	p2pPort, port        int
 	dataDir              string
 	static               []string
@@ -59,7 +62,7 @@ type sidecarSettings struct {
 func sidecarCommand() *cobra.Command {
 	s := new(sidecarSettings)
 	cmd := &cobra.Command{
-		Use:     "sidecar --ipc PATH",
+		Use:     "sidecar --ipc PATH | --rpc-url URL",
 		Short:   "Put an onion beside a geth that already runs",
 		Long:    sidecarLong,
 		Example: sidecarExample,
@@ -70,6 +73,7 @@ func sidecarCommand() *cobra.Command {
 	s.finding.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&s.ipc, "ipc", "", "the node's IPC `SOCKET`: geth.ipc in its data directory")
+	f.StringVar(&s.rpcURL, "rpc-url", "", "the `URL` of the node's JSON-RPC with admin_*, in place of --ipc: http://127.0.0.1:8545")
 	f.BoolVar(&s.only, "only-onion", false, "open no onion while the node shows itself outside Tor")
 	f.StringVar(&s.networkFile, "network", "", "the `FILE` of a private Tor network (default: the public one)")
 	f.IntVar(&s.p2pPort, "p2p-port", 0, "the node's peer-to-peer `PORT` (default: the node says it)")
@@ -84,8 +88,8 @@ func sidecarCommand() *cobra.Command {
 }
 
 func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
-	if s.ipc == "" {
-		return errors.New("--ipc is needed: the path of the node's IPC socket")
+	if (s.ipc == "") == (s.rpcURL == "") {
+		return errors.New("either --ipc or --rpc-url is needed: the path of the node's IPC socket, or where its JSON-RPC with admin_* is")
 	}
 	if err := positive(number{"listen", s.port}, number{"maxpeers", s.maxPeers}, number{"max-inbound", s.maxInbound}); err != nil {
 		return err
@@ -122,7 +126,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeOnions()) }()
 	said := &said{out: cmd.OutOrStdout(), only: s.only, alone: len(static) == 0 && s.finding.nowhere()}
-	side, err := sidecar.New(sidecar.Config{IPC: s.ipc, P2PPort: s.p2pPort, Dir: dir, Onions: onions, IsolatePeers: s.isolate, Port: s.port,
+	side, err := sidecar.New(sidecar.Config{IPC: s.ipc, URL: s.rpcURL, P2PPort: s.p2pPort, Dir: dir, Onions: onions, IsolatePeers: s.isolate, Port: s.port,
 		Static: static, MaxPeers: s.maxPeers, MaxInbound: s.maxInbound, OnlyOnion: s.only, Report: said.report, Log: log})
 	if err != nil {
 		return err
@@ -173,8 +177,8 @@ func (p *said) report(s sidecar.Status) {
 	}
 	if p.only && s.Node {
 		for _, l := range s.Leaks {
-			if !slices.Contains(last.Leaks, l) {
-				line("not private: %s. %s", l.What, l.Fix)
+			if !slices.ContainsFunc(last.Leaks, func(o sidecar.Leak) bool { return o.What == l.What }) {
+				line("not private: %s", l.Text())
 			}
 		}
 	}

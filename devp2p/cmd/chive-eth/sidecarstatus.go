@@ -13,7 +13,7 @@ import (
 // sidecarStatus is what a sidecar tells of itself.
 type sidecarStatus struct {
 	Since    time.Time `json:"since"`
-	Node     bool      `json:"node"`    // it answers at its IPC socket
+	Node     bool      `json:"node"`    // it answers at its JSON-RPC
 	Private  bool      `json:"private"` // with --only-onion, and nothing leaks
 	Leaks    []string  `json:"leaks"`   // what the node shows outside Tor, and how to end that
 	Onion    string    `json:"onion,omitempty"`
@@ -29,7 +29,7 @@ func newSidecarStatus(s sidecar.Status, since time.Time) *sidecarStatus {
 	out := &sidecarStatus{Since: since, Node: s.Node, Private: s.Private, Leaks: []string{}, Known: s.Known, Forwards: s.Forwards, Inbound: s.Inbound,
 		Contacts: s.Contacts, Problem: s.Problem}
 	for _, l := range s.Leaks {
-		out.Leaks = append(out.Leaks, l.What+". "+l.Fix)
+		out.Leaks = append(out.Leaks, l.Text())
 	}
 	if s.Onion != "" {
 		out.Onion = s.Onion.Addr()

@@ -1,6 +1,6 @@
 // Package sidecar puts an onion service in front of an Ethereum node that already runs,
-// unchanged, and connects it to other nodes' onions. It needs the node's IPC socket and
-// its peer-to-peer port.
+// unchanged, and connects it to other nodes' onions. It needs the node's JSON-RPC with
+// admin_*, by its IPC socket or a port of loopback, and its peer-to-peer port.
 //
 //	sidecar.go   what the caller gives, and the sidecar's key
 //	run.go       the loop that looks at the node, and what follows from it
@@ -10,8 +10,10 @@
 //	front.go     the onion: who a connection is for, and its way to the node
 //	forward.go   a port of loopback for each onion that the node shall connect to
 //	pick.go      which onions these are
-//	geth.go      the node's admin interface
-//	leaks.go     what the node shows of itself outside Tor; proc_linux.go looks
+//	admin.go     the node's admin interface, as geth and others have it
+//	leaks.go     what the node shows of itself outside Tor
+//	sockets.go   what its process has open; sockets_linux.go asks the kernel
+//	watch.go     how often that is looked at, and how long it counts
 //
 // The sidecar has an identity of its own and does not know the node's key. Its record
 // says by the entry "fronts" (package onr) which node is behind its onion.

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -108,14 +109,17 @@ type fakeNode struct {
 	mu     sync.Mutex
 	srv    *p2p.Server   // guarded by mu; nil: it is away
 	events chan enode.ID // peers that came
-	udp    int           // guarded by mu: as if discovery were on
+	shown  []socket      // guarded by mu: of the process
+	starts int           // guarded by mu: of the process
+	name   string        // guarded by mu: of the client
+	refuse error         // guarded by mu: of AddPeer
 	port   string        // of the last run
 	sub    func()
 }
 
 func newNode(t *testing.T) *fakeNode {
 	t.Helper()
-	n := &fakeNode{key: nodetest.Key(t), events: make(chan enode.ID, 100), port: "0"}
+	n := &fakeNode{key: nodetest.Key(t), events: make(chan enode.ID, 100), port: "0", name: "Geth/test"}
 	n.start(t)
 	t.Cleanup(n.stop)
 	return n
@@ -136,7 +140,6 @@ func (n *fakeNode) start(t *testing.T) {
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_, n.port, _ = net.SplitHostPort(srv.ListenAddr)
 	ch := make(chan *p2p.PeerEvent)
 	sub := srv.SubscribeEvents(ch)
 	go func() {
@@ -153,6 +156,8 @@ func (n *fakeNode) start(t *testing.T) {
 	}()
 	n.mu.Lock()
 	n.srv, n.sub = srv, sub.Unsubscribe
+	_, n.port, _ = net.SplitHostPort(srv.ListenAddr)
+	n.starts++
 	n.mu.Unlock()
 }
 
@@ -167,10 +172,18 @@ func (n *fakeNode) stop() {
 	}
 }
 
-func (n *fakeNode) setUDP(port int) {
+// show sets the sockets by which the process can reach others.
+func (n *fakeNode) show(s ...socket) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.udp = port
+	n.shown = s
+}
+
+// set changes what the node is.
+func (n *fakeNode) set(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
 }
 
 func (n *fakeNode) server() (*p2p.Server, error) {
@@ -182,32 +195,68 @@ func (n *fakeNode) server() (*p2p.Server, error) {
 	return n.srv, nil
 }
 
-func (n *fakeNode) connect(context.Context, string) (admin, error) {
+func (n *fakeNode) connect(context.Context, endpoint) (admin, error) {
 	_, err := n.server()
 	return n, err
 }
 
-func (n *fakeNode) Info(context.Context) (*p2p.NodeInfo, error) {
+func (n *fakeNode) Info(context.Context) (*nodeInfo, error) {
 	srv, err := n.server()
 	if err != nil {
 		return nil, err
 	}
-	info := srv.NodeInfo()
+	info := new(nodeInfo)
+	if err := asJSON(srv.NodeInfo(), info); err != nil {
+		return nil, err
+	}
 	n.mu.Lock()
-	info.Ports.Discovery = n.udp
+	info.Name = n.name
 	n.mu.Unlock()
 	return info, nil
 }
 
-func (n *fakeNode) Peers(context.Context) ([]*p2p.PeerInfo, error) {
+func (n *fakeNode) Peers(context.Context) (out []*peerInfo, err error) {
 	srv, err := n.server()
 	if err != nil {
 		return nil, err
 	}
-	return srv.PeersInfo(), nil
+	return out, asJSON(srv.PeersInfo(), &out)
+}
+
+// asJSON reads what a node tells as it comes from its JSON-RPC.
+func asJSON(from, to any) error {
+	b, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(b, to)
+	}
+	return err
+}
+
+// process is the node's process, which shows nothing but what the test says.
+func (n *fakeNode) process(endpoint) (*process, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	port, err := strconv.ParseUint(n.port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	p := private()
+	p.listens[uint16(port)] = true
+	p.started = strconv.Itoa(n.starts)
+	for _, s := range n.shown {
+		p.sockets[s] = true
+	}
+	p.again = func() (*process, error) { return n.process(endpoint{}) }
+	return p, nil
 }
 
 func (n *fakeNode) AddPeer(_ context.Context, url string) error {
+	n.mu.Lock()
+	err := n.refuse
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	return n.with(url, (*p2p.Server).AddPeer)
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 
 	"github.com/chivenet/chive/devp2p"
@@ -152,7 +151,7 @@ func TestOnionLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.tend(t.Context(), st, view{peers: []*p2p.PeerInfo{{ID: dest.ID().String()}}})
+	s.tend(t.Context(), st, view{peers: []*peerInfo{{ID: dest.ID().String()}}})
 	node.told = nil
 	onion.Close()
 	<-s.poked

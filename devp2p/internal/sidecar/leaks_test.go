@@ -2,14 +2,12 @@ package sidecar
 
 import (
 	"net"
-	"os"
-	"path/filepath"
-	"runtime"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 )
 
@@ -20,13 +18,11 @@ func good(t *testing.T) view {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := view{info: &p2p.NodeInfo{ListenAddr: "127.0.0.1:30303", ENR: enode.NewV4(&key.PublicKey, net.IP{127, 0, 0, 1}, 30303, 0).String()}}
-	v.peers = []*p2p.PeerInfo{{}}
+	v := view{info: &nodeInfo{Name: "Geth/v1", ENR: enode.NewV4(&key.PublicKey, net.IP{127, 0, 0, 1}, 30303, 0).String()}, port: 30303}
+	v.peers = []*peerInfo{{}}
 	v.peers[0].Network.RemoteAddress = "127.0.0.1:4"
-	v.proc, err = private("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v.proc = private()
+	v.proc.listens[30303] = true
 	return v
 }
 
@@ -38,35 +34,49 @@ func TestLeaks(t *testing.T) {
 	args := func(a ...string) func(*view) {
 		return func(v *view) { v.proc.args = append([]string{"geth"}, a...) }
 	}
+	shows := func(kind socketKind, port uint16) func(*view) {
+		return func(v *view) { v.proc.sockets[socket{kind, port}] = true }
+	}
+	other := func(watched time.Duration) func(*view) {
+		return func(v *view) {
+			v.info.Name, v.info.ENR, v.watched, v.enough = "Nethermind/v1", "", watched, time.Minute
+			v.proc.args = []string{"nethermind"}
+		}
+	}
 	found := map[string]bool{}
 	for _, c := range []struct {
 		change func(*view)
 		want   string // in what is said; empty: nothing
 	}{
-		{func(v *view) { v.info.Ports.Discovery = 30303 }, "discovery is on"},
-		{func(v *view) { v.info.ListenAddr = "[::]:30303" }, "outside loopback"},
-		{func(v *view) { v.info.ListenAddr = ":30303" }, "outside loopback"},
-		{func(v *view) { v.info.ListenAddr = "192.0.2.1:30303" }, "outside loopback"},
 		{func(v *view) {
 			key, _ := crypto.GenerateKey()
 			v.info.ENR = enode.NewV4(&key.PublicKey, net.IP{192, 0, 2, 1}, 1, 0).String()
 		}, "record has an address"},
+		{func(v *view) { v.info.ListenAddr, v.info.Ports.Discovery = "[::]:30303", 30303 }, ""}, // what it says is not what it does
 		{func(v *view) { v.peers[0].Network.RemoteAddress = "192.0.2.1:4" }, "has peers"},
 		{func(v *view) { v.peers[0].Network.RemoteAddress = "onion" }, "has peers"},
+		{func(v *view) { v.peers[0].Network.RemoteAddress = "[2001:db8::1]:4" }, "has peers"},
+		{func(v *view) { v.peers[0].Network.RemoteAddress = "[::1]:4" }, ""},
+		{func(v *view) { v.peers[0].Network.RemoteAddress = "::ffff:127.0.0.1:4" }, ""},
 		{args("--nat=none", "--netrestrict", "127.0.0.0/8"), "look names up"},
 		{args("--nodiscover=false", "--nat=none", "--netrestrict", "127.0.0.0/8"), "look names up"},
 		{args("--discovery.dns=", "--nat=none", "--netrestrict", "127.0.0.0/8"), ""},
 		{args("--discovery.dns=enrtree://x", "--nat=none", "--netrestrict", "127.0.0.0/8"), "look names up"},
 		{args("-nodiscover", "-nat", "none", "-netrestrict", "127.0.0.0/8,::1/128"), ""},
-		{args("--nodiscover", "--netrestrict", "127.0.0.0/8"), "ask the router"},
-		{args("--nodiscover", "--nat", "any", "--netrestrict", "127.0.0.0/8"), "ask the router"},
+		{args("--nodiscover", "--netrestrict", "127.0.0.0/8"), "the router"},
 		{args("--nodiscover", "--nat", "none"), "restricts"},
 		{args("--nodiscover", "--nat", "none", "--netrestrict", "127.0.0.0/7"), "restricts"},
 		{args("--nodiscover", "--nat", "none", "--netrestrict", "127.0.0.0/8,10.0.0.0/8"), "restricts"},
-		{func(v *view) { v.proc.udp = 1 }, "UDP"},
-		{func(v *view) { v.proc.listen = 1 }, "listens"},
-		{func(v *view) { v.proc.connected = 1 }, "connections"},
+		{shows(udpSocket, 30303), "UDP"},
+		{shows(listening, 30303), "listens"},
+		{shows(connection, 443), "connections"},
+		{shows(toNameServer, 53), "name server"},
+		{shows(rawSocket, 0), "raw"},
 		{func(v *view) { v.proc = nil }, "cannot be seen"},
+		{func(v *view) { v.port = 30304 }, "does not listen"},
+		{func(v *view) { v.port = 0 }, "does not listen"},
+		{other(time.Minute), ""},
+		{other(time.Second), "too short"},
 	} {
 		v := good(t)
 		c.change(&v)
@@ -82,70 +92,58 @@ func TestLeaks(t *testing.T) {
 		}
 	}
 	for _, l := range leaks {
-		if !found[l.What] {
-			t.Errorf("no test for %q", l.What)
+		if !found[l.what] {
+			t.Errorf("no test for %q", l.what)
 		}
 	}
 }
 
-// TestProcess looks at this process.
-func TestProcess(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("Linux only")
-	}
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	before, err := processBehind(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before.args[0] != os.Args[0] {
-		t.Errorf("command line %q", before.args)
-	}
-	udp, err := net.ListenPacket("udp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer udp.Close()
-	tcp, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
-	for _, quiet := range []string{"127.0.0.1:0", "[::1]:0"} {
-		if l, err := net.Listen("tcp", quiet); err == nil { // perhaps there is no IPv6
-			defer l.Close()
+// TestOtherClientLeaks: no rule about sockets asks which client it is, and each says what to do.
+func TestOtherClientLeaks(t *testing.T) {
+	for _, kind := range []socketKind{udpSocket, listening, connection, toNameServer, rawSocket} {
+		v := good(t)
+		v.info.Name, v.proc.args = "besu/v1", nil
+		v.proc.sockets[socket{kind, 7}] = true
+		if l := look(v); len(l) != 1 || strings.Contains(l[0].Text(), "geth") || !strings.Contains(l[0].Text(), "(port 7)") || l[0].Fix == "" {
+			t.Errorf("%s: %v", kind, l)
 		}
 	}
-	after, err := processBehind(path)
-	if err != nil {
-		t.Fatal(err)
+	p := private()
+	for i := range uint16(9) {
+		p.sockets[socket{udpSocket, 10 * i}] = true
 	}
-	if after.udp != before.udp+1 || after.listen != before.listen+1 || after.connected != before.connected {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
-	if _, err := processBehind(path + "x"); err == nil {
-		t.Error("a process behind no socket")
+	if got := strings.Join(p.of(udpSocket), ", "); got != "port 0, port 10, port 20, port 30, port 40, and 4 more" {
+		t.Error(got)
 	}
 }
 
-func TestKernelAddr(t *testing.T) {
-	for in, want := range map[string]string{
-		"0100007F:1F90":                         "127.0.0.1",
-		"00000000000000000000000001000000:0035": "::1",
-		"0000000000000000FFFF00000100007F:0035": "127.0.0.1",
+func TestClassify(t *testing.T) {
+	for _, c := range []struct {
+		table         string
+		waits         bool
+		local, remote string
+		want          socket // the zero value: nothing leaves
+	}{
+		{"tcp", true, "127.0.0.1:30303", "0.0.0.0:0", socket{}},
+		{"tcp6", true, "[::1]:30303", "[::]:0", socket{}},
+		{"tcp", true, "0.0.0.0:30303", "0.0.0.0:0", socket{listening, 30303}},
+		{"tcp6", true, "[::]:30303", "[::]:0", socket{listening, 30303}},
+		{"tcp", true, "192.0.2.1:53", "0.0.0.0:0", socket{listening, 53}},
+		{"tcp", false, "127.0.0.1:4", "127.0.0.1:30303", socket{}},
+		{"tcp", false, "192.0.2.1:4", "192.0.2.2:443", socket{connection, 443}},
+		{"tcp", false, "127.0.0.1:4", "127.0.0.53:53", socket{toNameServer, 53}},
+		{"udp", false, "127.0.0.1:4", "127.0.0.53:53", socket{toNameServer, 53}},
+		{"udp", false, "127.0.0.1:4", "0.0.0.0:0", socket{}},
+		{"udp", false, "0.0.0.0:30303", "0.0.0.0:0", socket{udpSocket, 30303}},
+		{"udp6", false, "[::]:30303", "[::]:0", socket{udpSocket, 30303}},
+		{"udp", false, "192.0.2.1:4", "192.0.2.2:53", socket{udpSocket, 53}},
+		{"udplite", false, "0.0.0.0:5", "0.0.0.0:0", socket{udpSocket, 5}},
+		{"raw", false, "0.0.0.0:1", "0.0.0.0:0", socket{rawSocket, 0}},
+		{"icmp6", false, "[::]:7", "[::]:0", socket{rawSocket, 0}},
 	} {
-		if got, err := kernelAddr(in); err != nil || got.String() != want {
-			t.Errorf("%s: %v, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"", "0100007F", "01:1", "0100007G:1"} {
-		if _, err := kernelAddr(in); err == nil {
-			t.Errorf("%q was taken", in)
+		got, ok := classify(c.table, c.waits, netip.MustParseAddrPort(c.local), netip.MustParseAddrPort(c.remote))
+		if ok != (c.want != socket{}) || ok && got != c.want {
+			t.Errorf("%s %s to %s: %v, %v", c.table, c.local, c.remote, got, ok)
 		}
 	}
 }

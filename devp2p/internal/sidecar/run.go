@@ -18,6 +18,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	defer st.end(s)
 	next := time.NewTimer(0)
 	defer next.Stop()
+	watch := time.NewTicker(s.cfg.watchEvery)
+	defer watch.Stop()
 	soon := false // next is set to stepSoon
 	for {
 		select {
@@ -25,6 +27,10 @@ func (s *Sidecar) Run(ctx context.Context) error {
 			return nil
 		case o := <-st.opened:
 			s.take(ctx, st, o)
+		case <-watch.C:
+			if s.watch(st) {
+				next.Reset(0)
+			}
 		case <-s.poked:
 			if !soon {
 				soon = true
@@ -59,12 +65,14 @@ func (s *Sidecar) poke() {
 // state is what Run has open.
 type state struct {
 	admin    admin
+	watched  watched
 	face     face
 	session  *session
 	retry    time.Time     // when a session may be started again
 	wait     time.Duration // between starts that fail
 	forwards map[enode.ID]*opened
 	healing  bool         // a node that was connected a moment ago is missing
+	refused  error        // the node's answer when it was last told of another; nil: it took it
 	opening  int          // connections to onions under way
 	opened   chan *opened // what came of them
 }
@@ -84,7 +92,7 @@ func (s *Sidecar) step(ctx context.Context, st *state) {
 	v, err := s.view(ctx, st)
 	if err != nil {
 		if ctx.Err() == nil {
-			status.Problem = fmt.Sprintf("the node does not answer at its IPC socket: %v", err)
+			status.Problem = fmt.Sprintf("the node does not answer at %v: %v", s.at, err)
 		}
 		s.setTarget("")
 		st.dropAdmin(s)
@@ -98,6 +106,8 @@ func (s *Sidecar) step(ctx context.Context, st *state) {
 	status.Private = s.cfg.OnlyOnion
 	if err := s.follow(ctx, st, v); err != nil {
 		status.Problem = err.Error()
+	} else if st.refused != nil {
+		status.Problem = fmt.Sprintf("the node refuses to be told of others, who have to come to the onion: %v", st.refused)
 	}
 }
 
@@ -106,10 +116,11 @@ func (s *Sidecar) view(ctx context.Context, st *state) (v view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if st.admin == nil {
-		if st.admin, err = s.cfg.connect(ctx, s.cfg.IPC); err != nil {
+		if st.admin, err = s.cfg.connect(ctx, s.at); err != nil {
 			st.admin = nil
 			return v, err
 		}
+		st.refused = nil
 	}
 	if v.info, err = st.admin.Info(ctx); err != nil {
 		return v, err
@@ -117,25 +128,21 @@ func (s *Sidecar) view(ctx context.Context, st *state) (v view, err error) {
 	if v.peers, err = st.admin.Peers(ctx); err != nil {
 		return v, err
 	}
+	if v.port = s.cfg.P2PPort; v.port == 0 {
+		v.port = listenPort(v.info)
+	}
 	if s.cfg.OnlyOnion {
-		if v.proc, err = s.cfg.process(s.cfg.IPC); err != nil {
-			s.cfg.Log.Debug("sidecar: the node's process cannot be seen", "err", err)
-			v.proc = nil
-		}
+		s.see(st, &v)
 	}
 	return v, nil
 }
 
 // follow keeps the session and the forwards as the node needs them.
 func (s *Sidecar) follow(ctx context.Context, st *state, v view) error {
-	port := s.cfg.P2PPort
-	if port == 0 {
-		var err error
-		if port, err = listenPort(v.info); err != nil {
-			return err
-		}
+	if v.port == 0 {
+		return errors.New("the node listens on no port: geth must not be started with --port 0 or --maxpeers 0")
 	}
-	s.setTarget(fmt.Sprintf("127.0.0.1:%d", port))
+	s.setTarget(fmt.Sprintf("127.0.0.1:%d", v.port))
 	f, err := faceOf(v.info)
 	if err != nil {
 		return err

@@ -23,8 +23,9 @@ import (
 
 // Config is the configuration of a Sidecar.
 type Config struct {
-	// IPC is the path of the node's IPC socket.
-	IPC string
+	// IPC is the path of the node's IPC socket. URL is where its JSON-RPC has the methods admin_* in
+	// place of that: http://, an address of loopback, a port. One of the two is required.
+	IPC, URL string
 	// P2PPort is where the node takes connections; zero: the node says so.
 	P2PPort int
 	// Dir keeps the sidecar's key, the onion's key, and the nodes that are known.
@@ -51,13 +52,16 @@ type Config struct {
 	// Log gets no address, name or key; nil: no log.
 	Log *slog.Logger
 
-	connect func(ctx context.Context, path string) (admin, error) // for tests
-	process func(socket string) (*process, error)                 // for tests
+	// What follows is for tests.
+	connect              func(context.Context, endpoint) (admin, error)
+	process              func(endpoint) (*process, error)
+	watchEvery, watchFor time.Duration
 }
 
 // Sidecar is an onion beside a node.
 type Sidecar struct {
 	cfg   Config
+	at    endpoint
 	key   *ecdsa.PrivateKey
 	known candidates
 	poked chan struct{} // of poke
@@ -71,9 +75,11 @@ type Sidecar struct {
 
 // New reads the sidecar's key, or makes one. It opens nothing else.
 func New(cfg Config) (*Sidecar, error) {
+	at, err := parseEndpoint(cfg.IPC, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.IPC == "":
-		return nil, errors.New("sidecar: no IPC socket is given")
 	case cfg.Dir == "" || cfg.Onions == nil:
 		return nil, errors.New("sidecar: Dir and Onions are required")
 	case cfg.P2PPort < 0 || cfg.P2PPort > 65535 || cfg.Port < 0 || cfg.Port > 65535:
@@ -85,8 +91,10 @@ func New(cfg Config) (*Sidecar, error) {
 	cfg.MaxPeers = cmp.Or(cfg.MaxPeers, 16)
 	cfg.MaxInbound = cmp.Or(cfg.MaxInbound, 32)
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
+	cfg.watchEvery = cmp.Or(cfg.watchEvery, watchEvery)
+	cfg.watchFor = cmp.Or(cfg.watchFor, watchFor)
 	if cfg.connect == nil {
-		cfg.connect = dialIPC
+		cfg.connect = dialAdmin
 	}
 	if cfg.process == nil {
 		cfg.process = processBehind
@@ -101,7 +109,7 @@ func New(cfg Config) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{cfg: cfg, key: key, poked: make(chan struct{}, 1)}, nil
+	return &Sidecar{cfg: cfg, at: at, key: key, poked: make(chan struct{}, 1)}, nil
 }
 
 // Add takes a node that the caller found. It is given to the node, and asked for records, as those that

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,8 +20,8 @@ import (
 )
 
 // private is a process that shows nothing.
-func private(string) (*process, error) {
-	return &process{args: []string{"geth", "--nodiscover", "--nat", "none", "--netrestrict=127.0.0.0/8"}}, nil
+func private() *process {
+	return &process{args: []string{"geth", "--nodiscover", "--nat", "none", "--netrestrict=127.0.0.0/8"}, sockets: map[socket]bool{}, listens: map[uint16]bool{}}
 }
 
 // startSidecar runs a sidecar and returns its reports. The last one is kept, others may
@@ -28,8 +29,8 @@ func private(string) (*process, error) {
 func startSidecar(t *testing.T, node *fakeNode, cfg Config) (s *Sidecar, reports <-chan Status) {
 	t.Helper()
 	ch := make(chan Status, 1)
-	cfg.IPC, cfg.connect, cfg.process = "geth.ipc", node.connect, private
-	cfg.Dir, cfg.Every = t.TempDir(), 20*time.Millisecond
+	cfg.IPC, cfg.connect, cfg.process = "geth.ipc", node.connect, node.process
+	cfg.Dir, cfg.Every = t.TempDir(), cmp.Or(cfg.Every, 20*time.Millisecond)
 	cfg.Report = func(s Status) {
 		select {
 		case <-ch:
@@ -164,16 +165,88 @@ func startThird(t *testing.T, nw *fakeNet) *enode.Node {
 func TestNotPrivate(t *testing.T) {
 	nw := &fakeNet{}
 	node := newNode(t)
-	node.setUDP(30303)
+	node.show(socket{udpSocket, 30303})
 	_, reports := startSidecar(t, node, Config{Onions: nw, OnlyOnion: true})
 	s := until(t, reports, "the leak", func(s Status) bool { return len(s.Leaks) > 0 })
 	if s.Private || s.Onion != "" || nw.len() != 0 || !strings.Contains(s.Leaks[0].Fix, "--nodiscover") {
 		t.Errorf("%+v", s)
 	}
-	node.setUDP(0)
+	node.show()
+	node.stop()
+	until(t, reports, "the node is away", func(s Status) bool { return !s.Node })
+	node.start(t)
 	until(t, reports, "the onion", func(s Status) bool { return s.Private && s.Record != nil && nw.len() == 1 })
-	node.setUDP(30303)
+	node.show(socket{connection, 443})
 	until(t, reports, "the end of the onion", func(s Status) bool { return !s.Private && s.Record == nil && nw.len() == 0 })
+}
+
+// TestSeenOnce: a socket that is there for a moment closes the onion, between two looks at the node too, until
+// the node was started again.
+func TestSeenOnce(t *testing.T) {
+	nw := &fakeNet{}
+	node := newNode(t)
+	_, reports := startSidecar(t, node, Config{Onions: nw, OnlyOnion: true, Every: time.Hour, watchEvery: time.Millisecond})
+	until(t, reports, "the first look", func(s Status) bool { return s.Private })
+	for deadline := time.Now().Add(time.Minute); nw.len() == 0; <-time.After(time.Millisecond) { // no look is near
+		if time.Now().After(deadline) {
+			t.Fatal("no onion")
+		}
+	}
+	node.show(socket{udpSocket, 53})
+	s := until(t, reports, "the end of the onion", func(s Status) bool { return !s.Private && nw.len() == 0 })
+	if len(s.Leaks) != 1 || s.Leaks[0].Seen != "port 53" {
+		t.Errorf("%+v", s.Leaks)
+	}
+	node.show()
+	p, err := node.process(endpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watched{}
+	w.add(p)
+	for i, c := range []struct {
+		started string
+		shown   []socket
+		news    bool
+		leaks   int
+	}{
+		{"1", []socket{{udpSocket, 53}}, true, 1},
+		{"1", nil, false, 1},
+		{"1", []socket{{udpSocket, 53}}, false, 1},
+		{"1", []socket{{connection, 9}}, true, 2},
+		{"2", nil, true, 0},
+	} {
+		next := private()
+		next.started = c.started
+		for _, s := range c.shown {
+			next.sockets[s] = true
+		}
+		if news := w.add(next); news != c.news || len(w.proc.sockets) != c.leaks {
+			t.Errorf("look %d: %v, %v", i, news, w.proc.sockets)
+		}
+	}
+}
+
+// TestOtherClient: a client whose flags are not known is judged by its sockets, after a while. It
+// may refuse to be told of others.
+func TestOtherClient(t *testing.T) {
+	nw := &fakeNet{}
+	third := startThird(t, nw)
+	node := newNode(t)
+	node.set(func() { node.name, node.refuse = "reth/v1", errors.New("no such method") })
+	_, reports := startSidecar(t, node, Config{Onions: nw, OnlyOnion: true, Static: []*enode.Node{third}, watchFor: 200 * time.Millisecond})
+	s := until(t, reports, "the watch", func(s Status) bool { return len(s.Leaks) > 0 })
+	if len(s.Leaks) != 1 || !strings.Contains(s.Leaks[0].What, "too short") || s.Private {
+		t.Errorf("%+v", s)
+	}
+	until(t, reports, "the onion", func(s Status) bool { return s.Private && nw.len() > 1 })
+	also := newNode(t) // else it may come before this node is told of it
+	also.set(func() { also.refuse = errors.New("no such method") })
+	startSidecar(t, also, Config{Onions: nw, OnlyOnion: true, Static: []*enode.Node{third}})
+	until(t, reports, "the refusal", func(s Status) bool { return strings.Contains(s.Problem, "no such method") })
+	other := newNode(t)
+	startSidecar(t, other, Config{Onions: nw, OnlyOnion: true, Static: []*enode.Node{third}})
+	other.await(t, node.id()) // it comes to the onion
 }
 
 // TestOnionAway reports an onion that cannot be opened, and tries again.

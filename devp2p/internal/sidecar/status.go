@@ -10,7 +10,7 @@ import (
 
 // Status is what the sidecar does.
 type Status struct {
-	Node    bool          // the node answers at its IPC socket
+	Node    bool          // the node answers at its JSON-RPC
 	Leaks   []Leak        // how the node shows itself outside Tor
 	Onion   devp2p.Onion3 // that others can reach; empty: none yet
 	Record  *enode.Node   // of the sidecar, with the onion; nil: none yet
@@ -61,7 +61,7 @@ func (s *Sidecar) Register(m *program.Metrics) {
 		name, help string
 		value      func(Status) int
 	}{
-		{"node_up", "Whether the node answers at its IPC socket: 1 or 0.", func(s Status) int { return oneIf(s.Node) }},
+		{"node_up", "Whether the node answers at its JSON-RPC: 1 or 0.", func(s Status) int { return oneIf(s.Node) }},
 		{"onion_up", "Whether the onion is open: 1 or 0.", func(s Status) int { return oneIf(s.Onion != "") }},
 		{"private", "Whether the sidecar runs with --only-onion, and the node shows nothing outside Tor: 1 or 0.", func(s Status) int { return oneIf(s.Private) }},
 		{"leaks", "Ways in which the node shows itself outside Tor.", func(s Status) int { return len(s.Leaks) }},
@@ -86,7 +86,7 @@ func (a Status) equal(b Status) bool {
 		return false
 	}
 	for i := range a.Leaks {
-		if a.Leaks[i] != b.Leaks[i] {
+		if a.Leaks[i].What != b.Leaks[i].What { // its sockets come and go
 			return false
 		}
 	}

@@ -26,7 +26,7 @@ func (s *Sidecar) tend(ctx context.Context, st *state, v view) {
 	now := time.Now()
 	connected := map[enode.ID]bool{}
 	for _, p := range v.peers {
-		if id, err := enode.ParseID(p.ID); err == nil {
+		if id, ok := p.node(); ok {
 			connected[id] = true
 		}
 	}
@@ -68,18 +68,22 @@ func (s *Sidecar) take(ctx context.Context, st *state, o *opened) {
 	o.alive = time.Now()
 	st.forwards[o.c.id] = o
 	// The node may know it from an earlier run of the sidecar, with another port.
-	s.call(ctx, st, admin.RemovePeer, o)
-	s.call(ctx, st, admin.AddPeer, o)
+	_ = s.call(ctx, st, admin.RemovePeer, o) // it need not know it
+	err := s.call(ctx, st, admin.AddPeer, o)
 	if st.admin == nil { // it was not told, and would not be when it is back
 		s.closeForward(st, o, true)
+		return
+	}
+	if st.refused = err; err != nil {
+		s.closeForward(st, o, false)
 	}
 }
 
 // call tells the node something about a forward. If the node is away, the next step sees
 // that.
-func (s *Sidecar) call(ctx context.Context, st *state, f func(admin, context.Context, string) error, o *opened) {
+func (s *Sidecar) call(ctx context.Context, st *state, f func(admin, context.Context, string) error, o *opened) error {
 	if st.admin == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -91,13 +95,14 @@ func (s *Sidecar) call(ctx context.Context, st *state, f func(admin, context.Con
 	if err != nil {
 		s.cfg.Log.Debug("sidecar: the node's admin interface", "err", err)
 	}
+	return err
 }
 
 // closeForward ends a forward. worked says whether it was any good.
 func (s *Sidecar) closeForward(st *state, o *opened, worked bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	s.call(ctx, st, admin.RemovePeer, o)
+	_ = s.call(ctx, st, admin.RemovePeer, o) // logged; without the port it has nowhere to connect to
 	o.Close()
 	s.known.done(o.c, worked, time.Now())
 	delete(st.forwards, o.c.id)
