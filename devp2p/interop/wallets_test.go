@@ -165,7 +165,7 @@ func (w *walletWorld) mined(t *testing.T, h common.Hash) {
 // TestWalletGo does with go-ethereum's own client what a wallet does, from nothing to mined, and
 // looks at what the upstream saw.
 func TestWalletGo(t *testing.T) {
-	w := startWalletWorld(t, 2, "--rpc-proofs", "require")
+	w := startWalletWorld(t, 3, "--rpc-proofs", "require", "--rpc-origin", metaMaskOrigin)
 	raw, err := rpc.DialContext(t.Context(), w.url)
 	if err != nil {
 		t.Fatal(err)
@@ -221,6 +221,7 @@ func TestWalletGo(t *testing.T) {
 			return err == nil && r.Status == 1
 		})
 	}
+	t.Run("MetaMask", func(t *testing.T) { metaMask(t, w, 2) })
 	w.upstream.check(t)
 	if w.upstream.calls()["eth_getProof"] == 0 {
 		t.Error("nothing was proved")
@@ -275,7 +276,7 @@ func walletPrograms(t *testing.T) string {
 	return dir
 }
 
-// TestWallets sends ether with cast, ethers and web3.py, from nothing to mined. Each has an account
+// TestWallets sends ether with cast, ethers, web3.py and MetaMask's middleware, from nothing to mined. Each has an account
 // of its own, and waits for its receipt itself.
 func TestWallets(t *testing.T) {
 	dir := walletPrograms(t)
@@ -283,15 +284,16 @@ func TestWallets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := startWalletWorld(t, 3)
+	w := startWalletWorld(t, 4, "--rpc-origin", metaMaskOrigin)
 	to := "0xaa000000000000000000000000000000000000aa"
 	hexKey := func(i int) string { return "0x" + fmt.Sprintf("%x", crypto.FromECDSA(w.chain.keys[i])) }
 	for i, cmd := range []*exec.Cmd{
 		exec.Command(filepath.Join(dir, "node_modules/.bin/cast"), "send", "--rpc-url", w.url, "--private-key", hexKey(0), "--value", "1ether", to),
 		exec.Command("node", filepath.Join(scripts, "ethers.mjs"), w.url, hexKey(1), to),
 		exec.Command(filepath.Join(dir, "py/bin/python"), filepath.Join(scripts, "web3py.py"), w.url, hexKey(2), to),
+		exec.Command("node", filepath.Join(scripts, "metamask.mjs"), w.url, hexKey(3), to),
 	} {
-		t.Run([]string{"cast", "ethers", "web3.py"}[i], func(t *testing.T) {
+		t.Run([]string{"cast", "ethers", "web3.py", "MetaMask"}[i], func(t *testing.T) {
 			before := w.upstream.calls()
 			cmd.Env = append(os.Environ(), "CHIVE_WALLETS="+dir, "NODE_PATH="+filepath.Join(dir, "node_modules"))
 			kill := time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() })

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -34,6 +35,8 @@ type fakeNode struct {
 	own     *types.Transaction
 	from    common.Address
 	next    uint64 // the nonce after those of own transactions
+
+	later [][]*types.Header // what the peers have when they are asked again
 }
 
 func (n *fakeNode) ChainID() (uint64, bool) { return n.chain, n.chain != 0 }
@@ -41,7 +44,11 @@ func (n *fakeNode) Agreed(context.Context) ([]*types.Header, int, error) {
 	if n.headers == nil {
 		return nil, 0, fmt.Errorf("no peer is there")
 	}
-	return n.headers, 3, nil
+	now := n.headers
+	if len(n.later) > 0 {
+		n.headers, n.later = n.later[0], n.later[1:]
+	}
+	return now, 3, nil
 }
 func (n *fakeNode) Own(h common.Hash) (*types.Transaction, common.Address, string, string, bool) {
 	if n.own == nil || n.own.Hash() != h {
@@ -109,7 +116,7 @@ func (u *fakeUpstream) start(t *testing.T, n Node, require bool) func(method str
 		t.Fatal(err)
 	}
 	const host = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad.onion"
-	all, closeAll := Methods(n, Config{Upstream: &Address{url: &url.URL{Scheme: "http", Host: host, Path: "/secret-key"}}, Require: require,
+	all, closeAll := Methods(n, Config{Upstream: &Address{url: &url.URL{Scheme: "http", Host: host, Path: "/secret-key"}}, Require: require, ahead: time.Millisecond,
 		Dial: func(ctx context.Context, addr, isolation string) (net.Conn, error) {
 			if addr != host+":80" {
 				t.Errorf("dialled %s", addr)

@@ -1,10 +1,13 @@
 package reads
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -32,12 +35,15 @@ type Config struct {
 	Dial     Dialer   // through Tor; needed unless the upstream is local
 	Require  bool     // nonces and balances without a proof are refused
 	Roots    *x509.CertPool
+
+	ahead time.Duration // for tests: in place of aheadWait
 }
 
 type methods struct {
 	node    Node
 	up      *upstream // nil: none
 	require bool
+	ahead   time.Duration // between two questions to the peers for a block that they may soon have
 }
 
 // result is a result with a note beside it, or none.
@@ -58,7 +64,7 @@ func errNoUpstream(method string) error {
 
 // Methods returns the methods that read the chain, and what ends their connections.
 func Methods(n Node, c Config) (all map[string]rpcserver.Method, closeAll func()) {
-	m := &methods{node: n, require: c.Require}
+	m := &methods{node: n, require: c.Require, ahead: cmp.Or(c.ahead, aheadWait)}
 	closeAll = func() {}
 	if c.Upstream != nil {
 		m.up = &upstream{address: c.Upstream, chain: n.ChainID, calls: make(chan struct{}, maxCalls),
@@ -201,15 +207,17 @@ func (m *methods) ofAccount(method string, c check) func(context.Context, []json
 	}
 }
 
-// proved returns an account's newest state with its proof. Without one it returns nil, and a note
+// proved returns an account's state with its proof: at the newest block, or at one that is new. MetaMask asks
+// for the newest block's number, and then for the state at that number. Without a proof, it returns nil, and a note
 // that says so; or an error, if a proof is required.
 func (m *methods) proved(ctx context.Context, a common.Address, at any) (*state, string, error) {
 	if m.up.address.Local() {
 		return nil, "", nil // the user's own node
 	}
 	why := "the block is not the newest one"
-	if at == "latest" || at == "pending" {
-		s, note, err := m.state(ctx, a)
+	number, ok := provable(at)
+	if ok {
+		s, note, err := m.state(ctx, a, number)
 		if e := (*errUnproved)(nil); !errors.As(err, &e) {
 			return s, note, err
 		}
@@ -219,6 +227,17 @@ func (m *methods) proved(ctx context.Context, a common.Address, at any) (*state,
 		return nil, "", refused("there is no proof of the answer, and --rpc-proofs require wants one: %s", why)
 	}
 	return nil, "not proved: " + why, nil
+}
+
+// provable reports whether the state at a block can be proved: at the newest one, which has no number here, or at
+// one with a number.
+func provable(at any) (number *big.Int, ok bool) {
+	tag, _ := at.(string)
+	if tag == "latest" || tag == "pending" {
+		return nil, true
+	}
+	n, err := hexutil.DecodeUint64(tag)
+	return new(big.Int).SetUint64(n), err == nil
 }
 
 // count is the nonce of an account's next transaction. Those that this node was asked to send

@@ -193,8 +193,20 @@ func TestProofs(t *testing.T) {
 	if slices.Contains(u.asked, "eth_getTransactionCount") || slices.Contains(u.asked, "eth_getBalance") {
 		t.Errorf("the upstream's word was asked: %v", u.asked)
 	}
-	if _, err := call("eth_getBalance", alice, "0x10"); err == nil || !strings.Contains(err.Error(), "--rpc-proofs require") {
-		t.Errorf("another block: %v", err)
+	// At a number, as MetaMask asks.
+	asked = alice
+	if got, err := call("eth_getTransactionCount", alice, "0x10"); err != nil || !strings.HasPrefix(got, `"0x3" `) || !strings.Contains(got, "block 16") {
+		t.Errorf("the newest block by its number: %s, %v", got, err)
+	}
+	proofOf = older
+	if got, err := call("eth_getBalance", alice, "0xf"); err != nil || !strings.HasPrefix(got, `"0x384" `) || !strings.Contains(got, "block 15") {
+		t.Errorf("the block before by its number: %s, %v", got, err)
+	}
+	proofOf = w
+	for _, at := range []string{"0x9", "0x13", "safe"} {
+		if _, err := call("eth_getBalance", alice, at); err == nil || !strings.Contains(err.Error(), "--rpc-proofs require") {
+			t.Errorf("block %s: %v", at, err)
+		}
 	}
 	// Proofs of another account, of another state, and none.
 	asked = bob
@@ -208,6 +220,32 @@ func TestProofs(t *testing.T) {
 	refuse = `"0x10"`
 	if got, err := call("eth_getBalance", alice, "latest"); err == nil || !strings.Contains(err.Error(), "wrong answer") {
 		t.Errorf("an empty proof: %s, %v", got, err)
+	}
+}
+
+// TestProofAhead: a block that the upstream has before the peers is waited for, a short time and if it can be there soon.
+func TestProofAhead(t *testing.T) {
+	w := newWorld(t, map[common.Address]types.StateAccount{alice: stateOf(2, 900), bob: stateOf(1, 5)})
+	proof, err := json.Marshal(map[string]any{"accountProof": w.proof(t, alice)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at    string
+		later []int64 // the newest block of the peers, after 16
+		ok    bool
+	}{
+		{"0x11", []int64{17, 18}, true}, {"0x12", []int64{17, 18, 19}, true}, {"0x11", []int64{16, 16, 17}, false}, {"0x13", []int64{19}, false}, {"0x9", []int64{9}, false},
+	} {
+		node := &fakeNode{chain: 5, headers: []*types.Header{w.header(16)}}
+		for _, n := range c.later {
+			node.later = append(node.later, []*types.Header{w.header(n)})
+		}
+		u := &fakeUpstream{methods: map[string]func([]json.RawMessage) string{"eth_getProof": is(string(proof))}}
+		got, err := u.start(t, node, true)("eth_getBalance", alice, c.at)
+		if (err == nil) != c.ok || c.ok && !strings.HasPrefix(got, `"0x384" `) {
+			t.Errorf("%+v: %s, %v", c, got, err)
+		}
 	}
 }
 

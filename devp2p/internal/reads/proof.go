@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -79,16 +80,51 @@ type errUnproved struct{ why string }
 
 func (e *errUnproved) Error() string { return e.why }
 
-// state asks the upstream for an account's state with its proof. The note says what it was checked
+// The upstream has a new block some seconds before most peers are known to have it, and a wallet asks for it by
+// its number at once.
+const (
+	aheadBy    = 2                       // blocks for which it is worth waiting
+	aheadWait  = 2500 * time.Millisecond // longer than the peers' last answer counts as new
+	aheadTries = 2
+)
+
+// isAhead reports whether peers may soon have a block, when they have another.
+func isAhead(number, newest *big.Int) bool {
+	d := new(big.Int).Sub(number, newest)
+	return d.Sign() > 0 && d.Cmp(big.NewInt(aheadBy)) <= 0
+}
+
+// wait waits for a time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// state asks the upstream for an account's state with its proof: the newest one, or that of the block with a number,
+// if it is one of the newest on which the peers agree. The note says what it was checked
 // against. The error is an *errUnproved if peers or the upstream have not what a proof needs.
-func (m *methods) state(ctx context.Context, account common.Address) (*state, string, error) {
+func (m *methods) state(ctx context.Context, account common.Address, number *big.Int) (*state, string, error) {
 	headers, peers, err := m.node.Agreed(ctx)
+	for tries := 0; err == nil && number != nil && tries < aheadTries && isAhead(number, headers[0].Number); tries++ {
+		if err = wait(ctx, m.ahead); err == nil {
+			headers, peers, err = m.node.Agreed(ctx)
+		}
+	}
 	if err != nil {
 		return nil, "", &errUnproved{err.Error()}
 	}
-	var last error
+	var last error = &errUnproved{"the block is none of the newest on which the peers agree"}
 	for i, h := range headers {
-		if i != 0 && i != len(headers)-1 {
+		if number != nil && h.Number.Cmp(number) != 0 {
+			continue
+		}
+		if number == nil && i != 0 && i != len(headers)-1 {
 			continue // the newest, and an older one for an upstream that is behind
 		}
 		raw, err := m.up.call(ctx, keyOf(account), "eth_getProof", account, []string{}, hexutil.EncodeBig(h.Number))
