@@ -1,0 +1,53 @@
+package interop
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// TestPrivateTimes measures how long a transaction takes from the wallet to the only onion peer, a geth.
+// CHIVE_MEASURE says how many are sent, one after the other.
+func TestPrivateTimes(t *testing.T) {
+	n, err := strconv.Atoi(os.Getenv("CHIVE_MEASURE"))
+	if err != nil || n < 1 {
+		t.Skip("CHIVE_MEASURE=NUMBER measures: it takes some seconds for each")
+	}
+	w := startWalletWorld(t, 1)
+	raw, err := rpc.DialContext(t.Context(), w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	c := ethclient.NewClient(raw)
+	id, err := c.ChainID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []time.Duration
+	for i := range n {
+		to := common.Address{0: 0xaa}
+		tx := types.MustSignNewTx(w.chain.keys[0], types.LatestSignerForChainID(id), &types.DynamicFeeTx{ChainID: id,
+			Nonce: uint64(i), To: &to, Gas: 21000, GasTipCap: number(t, "0x3b9aca00"), GasFeeCap: number(t, "0x174876e800")})
+		began := time.Now()
+		if err := c.SendTransaction(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+		w.chain.await(t, "the transaction at geth", func(ctx context.Context) bool {
+			var got *types.Transaction
+			return w.chain.client.CallContext(ctx, &got, "eth_getTransactionByHash", tx.Hash()) == nil && got != nil
+		})
+		there = append(there, time.Since(began))
+	}
+	slices.Sort(there)
+	t.Logf("at the peer: %d, min %v, median %v, p95 %v, max %v", n, there[0].Round(10*time.Millisecond), there[n/2].Round(10*time.Millisecond),
+		there[(n*95+99)/100-1].Round(10*time.Millisecond), there[n-1].Round(10*time.Millisecond))
+}
