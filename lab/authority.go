@@ -21,8 +21,9 @@ import (
 
 // Times of voting. The first round ends a second after the last relay has come.
 const (
-	firstRound = time.Second
-	roundDelay = 2 * time.Second // for votes, and for signatures: C tor's least
+	firstRound      = time.Second
+	firstLargeRound = 12 * time.Second
+	roundDelay      = 2 * time.Second // for votes, and for signatures: C tor's least
 	// intervalsValid outlasts some rounds without a result, as a busy machine has them,
 	// and still has C tor's clients, which go by it, fetch the next consensus soon.
 	intervalsValid = 12
@@ -123,11 +124,15 @@ func (nw *Network) startChive(ctx context.Context) error {
 // prepareAuthority makes an authority's keys and opens its ports.
 func (n *Node) prepareAuthority(c *authority.Config) error {
 	opts := &n.network.opts
+	first := firstRound
+	if opts.large() {
+		first = firstLargeRound
+	}
 	*c = authority.Config{
 		Nickname: n.Name, Contact: "lab", Dir: filepath.Join(n.dir(), "state"), Log: n.log(),
 		WaitForRelays: len(n.network.relays()) + opts.CtorRelays + opts.CtorExits,
 		Schedule: authority.Schedule{
-			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
+			InitialInterval: first, InitialVoteDelay: first / 4, InitialDistDelay: first / 4,
 			Interval: opts.VotingInterval, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
 		Params: periodParams(opts.VotingInterval),

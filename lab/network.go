@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/ports"
+	"github.com/chivenet/chive/internal/lab/rsakeys"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
@@ -38,6 +39,7 @@ type Network struct {
 	authorities []netdir.Authority
 	tor         *ctor.Network // whose authorities are this network's; nil if they are Chive's
 	leases      ports.Leases
+	keys        rsakeys.Source
 
 	mu     sync.Mutex
 	nodes  []*Node                    // guarded by mu
@@ -80,14 +82,7 @@ func (nw *Network) start(ctx context.Context) error {
 	nw.Echo = nw.target.Addr(target.Echo)
 	nw.onClose(nw.target.Close)
 	nw.onClose(func() error { nw.leases.Release(); return nil })
-	for _, k := range []struct {
-		role  Role
-		count int
-	}{{Relay, nw.opts.Relays}, {Exit, nw.opts.Exits}} {
-		for i := range k.count {
-			nw.enlist(&Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", network: nw})
-		}
-	}
+	nw.enlistRelays()
 	if nw.opts.CtorAuthorities {
 		if err := nw.stage("network", func() error { return nw.startTor(ctx) }); err != nil {
 			return err
@@ -101,6 +96,20 @@ func (nw *Network) start(ctx context.Context) error {
 		}
 	}
 	return nw.stage("client", func() error { return nw.startClient(ctx) })
+}
+
+// enlistRelays names Chive's relays and exits. The first maxCaches of them have a directory cache.
+func (nw *Network) enlistRelays() {
+	caches := 0
+	for _, k := range []struct {
+		role  Role
+		count int
+	}{{Relay, nw.opts.Relays}, {Exit, nw.opts.Exits}} {
+		for i := range k.count {
+			nw.enlist(&Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", NoDirCache: caches >= maxCaches, network: nw})
+			caches++
+		}
+	}
 }
 
 func (nw *Network) makeDir() (err error) {

@@ -38,9 +38,10 @@ type Node struct {
 	Program     string `json:"program"` // "chive" or "tor"
 	Fingerprint string `json:"fingerprint,omitempty"`
 	ORPort      string `json:"orport,omitempty"`
-	SOCKS       string `json:"socks,omitempty"`   // a client's
-	Control     string `json:"control,omitempty"` // the control port of a node of C tor, with a cookie
-	Onion       string `json:"onion,omitempty"`   // an onion service's: "ADDRESS.onion", with the target's web server at port 80
+	SOCKS       string `json:"socks,omitempty"`        // a client's
+	NoDirCache  bool   `json:"no_dir_cache,omitempty"` // a relay that does not serve the directory
+	Control     string `json:"control,omitempty"`      // the control port of a node of C tor, with a cookie
+	Onion       string `json:"onion,omitempty"`        // an onion service's: "ADDRESS.onion", with the target's web server at port 80
 	// Bridge has the lines of a bridge for clients: the ORPort's first, then one
 	// for each transport.
 	Bridge []string `json:"bridge,omitempty"`
@@ -118,6 +119,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if n.Role == Bridge {
 		cfg.Bridge, cfg.ServerTransportPlugins, cfg.ServerTransportListen = true, n.network.opts.BridgeTransports, n.transportListen()
 	}
+	cfg.NoDirCache = n.NoDirCache
 	if f := n.network.opts.Relay; f != nil {
 		f(n.Name, &cfg)
 	}
@@ -125,7 +127,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := openRelay(cfg, h)
+	r, err := openRelay(cfg, h, &n.network.keys)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
 	}

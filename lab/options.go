@@ -14,7 +14,7 @@ import (
 // authorities, five relays and two exits, all in this process.
 type Options struct {
 	Authorities int // default 3
-	Relays      int // default 5: relays that are not exits; negative: none
+	Relays      int // default 5: relays that are not exits; negative: none. The first 100 relays and exits are directory caches.
 	Exits       int // default 2; negative: none
 	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
 	// VotingInterval is the time between two consensuses: whole seconds, 10 at
@@ -49,7 +49,8 @@ type Options struct {
 	// Host, if not nil, gives each node of Chive a network of its own instead of the kernel's, such as a host behind
 	// an emulated link. It is asked once for each node, by its name; the client of Start is called "client". What
 	// it returned must work until Close has returned. What leaves an exit does not go this way: the target is on
-	// loopback. It cannot be used with Processes, with nodes of C tor, or with BridgeTransports.
+	// loopback. It cannot be used with Processes, with nodes of C tor, or with BridgeTransports. A network of more
+	// than 200 nodes that has no Host is in memory: no other program reaches its nodes, but for the SOCKS port.
 	Host func(name string) (Host, error)
 
 	// Dir is the directory of the nodes' files; empty: a temporary directory,
@@ -76,7 +77,19 @@ type Options struct {
 const defaultInterval = 15 * time.Second
 
 // maxNodes bounds a network: one machine cannot run more.
-const maxNodes = 200
+const maxNodes = 1200
+
+// nodes is how many nodes Start makes.
+func (o *Options) nodes() int {
+	return o.Authorities + o.Relays + o.Exits + o.Bridges + o.CtorRelays + o.CtorExits + o.CtorClients
+}
+
+// maxCaches is how many relays of a network have a directory cache, and so can be guards. Each cache of a network holds a descriptor of each
+// relay, which it has verified: memory and work that grow with the square of the network's size.
+const maxCaches = 100
+
+// large reports whether some relays have no directory cache. Then the first round takes longer, too.
+func (o *Options) large() bool { return o.Relays+o.Exits > maxCaches }
 
 // maxAuthorities is how many authorities a network file may name.
 const maxAuthorities = 64
@@ -104,11 +117,13 @@ func (o *Options) check() error {
 	if o.SOCKS == "" {
 		o.SOCKS = "127.0.0.1:0"
 	}
-	switch n := o.Authorities + o.Relays + o.Exits + o.Bridges + o.CtorRelays + o.CtorExits + o.CtorClients; {
+	switch n := o.nodes(); {
 	case o.Bridges < 0 || o.CtorRelays < 0 || o.CtorExits < 0 || o.CtorClients < 0:
 		return fault.New(fault.Config, "lab: a negative number of nodes")
 	case n > maxNodes:
 		return fault.New(fault.Config, "lab: %d nodes are more than %d", n, maxNodes)
+	case n > maxInKernel && (o.Processes || o.CtorAuthorities || o.CtorRelays+o.CtorExits+o.CtorClients > 0 || len(o.BridgeTransports) > 0):
+		return fault.New(fault.Config, "lab: %d nodes are more than %d: then they speak through memory, as processes, nodes of C tor and transports cannot", n, maxInKernel)
 	case o.Authorities < 1:
 		return fault.New(fault.Config, "lab: a network needs an authority")
 	case o.Authorities > maxAuthorities:
@@ -129,6 +144,9 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: transports use the kernel's network: their bridges can have no other host")
 	case o.Processes && o.Relay != nil:
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
+	}
+	if o.Host == nil && o.nodes() > maxInKernel {
+		o.Host = new(memory).Host
 	}
 	return nil
 }

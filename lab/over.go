@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/rsakeys"
 	innerrelay "github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/relay"
 )
@@ -46,12 +47,13 @@ func (nw *Network) hostOf(name string) (Host, error) {
 	return h, nil
 }
 
-// openRelay makes a relay on its node's host.
-func openRelay(cfg relay.Config, h Host) (*relay.Relay, error) {
-	if h == nil {
-		return relay.New(cfg)
+// openRelay makes a relay on its node's host; nil: the kernel's network.
+func openRelay(cfg relay.Config, h Host, keys *rsakeys.Source) (*relay.Relay, error) {
+	over := innerrelay.Over{NewRSA: keys.Key}
+	if h != nil {
+		over.Dial, over.OpenPort = h.Dial, func(at netip.AddrPort) (net.Listener, error) { return h.Listen(at.Port()) }
 	}
-	r, err := innerrelay.NewOver(cfg, innerrelay.Over{Dial: h.Dial, OpenPort: func(at netip.AddrPort) (net.Listener, error) { return h.Listen(at.Port()) }})
+	r, err := innerrelay.NewOver(cfg, over)
 	if err != nil {
 		return nil, err
 	}

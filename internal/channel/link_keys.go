@@ -37,6 +37,8 @@ type RelayIdentity struct {
 	RSA         *rsa.PrivateKey // identity key of 1024 bits
 	Signing     *cert.ExpandedKey
 	SigningCert []byte // type 4: the identity key certifies the signing key; it includes the identity key
+	// NewRSA makes the RSA keys of a number of bits that NewRelayKeys needs; nil: rsa.GenerateKey.
+	NewRSA func(bits int) (*rsa.PrivateKey, error)
 }
 
 // NewRelayIdentity certifies a signing key with the Ed25519 identity key until expires (C
@@ -87,7 +89,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	k.ID.Ed = signing.Signer
 	k.ID.RSA, k.rsaSHA256 = cert.RSAKeyID(&id.RSA.PublicKey)
 
-	x, err := k.makeX509(rand, now, id.RSA)
+	x, err := k.makeX509(rand, now, id)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +130,15 @@ type x509s struct {
 }
 
 // makeX509 makes the certificates, and stores that of TLS with its key in k.
-func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) (*x509s, error) {
+func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, id *RelayIdentity) (*x509s, error) {
+	identity, generate := id.RSA, id.NewRSA
+	if generate == nil {
+		generate = func(bits int) (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand, bits) }
+	}
 	var keys [2]*rsa.PrivateKey // of TLS, and of the obsolete AUTHENTICATE
 	for i, bits := range []int{tlsLeafKeyBits, obsoleteKeyBits} {
 		var err error
-		if keys[i], err = rsa.GenerateKey(rand, bits); err != nil {
+		if keys[i], err = generate(bits); err != nil {
 			return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/memconn"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
@@ -79,7 +80,7 @@ func (w *dirWorld) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.St
 	if how.A%answerDirKinds == answerDirNobody {
 		return dirclient.Stream{}, fault.New(fault.Network, "the cache cannot be reached")
 	}
-	here, there := simnet.Pipe(netip.AddrPortFrom(honestAddress, 1), address(nodeHostile))
+	here, there := memconn.Pipe(netip.AddrPortFrom(honestAddress, 1), address(nodeHostile), nil)
 	w.mu.Lock()
 	w.open[there] = true
 	w.mu.Unlock()

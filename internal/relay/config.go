@@ -6,6 +6,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/rsa"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -66,6 +67,8 @@ type Config struct {
 	// may have no socket. All limits hold for them too. What leaves an exit does not go this way.
 	Dial     func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	OpenPort func(at netip.AddrPort) (net.Listener, error)
+	// NewRSA makes RSA keys of a number of bits; nil: rsa.GenerateKey.
+	NewRSA func(bits int) (*rsa.PrivateKey, error)
 
 	// Exit configures an exit; nil: the relay is no exit.
 	Exit *exit.Config

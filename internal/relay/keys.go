@@ -38,6 +38,7 @@ type Keys struct {
 	tap *rsa.PrivateKey
 
 	dir    keyDir
+	newRSA func(bits int) (*rsa.PrivateKey, error)
 	master *cert.ExpandedKey // nil: the master key is kept elsewhere
 	log    *slog.Logger
 
@@ -61,9 +62,11 @@ const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + 
 // on its last day, every check warns.
 const warnEvery = 24 * time.Hour
 
-// loadKeys reads the keys in dir and makes those that are missing. With
+func generateRSA(bits int) (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, bits) }
+
+// loadKeys reads the keys in dir and makes those that are missing, RSA keys by newRSA (Config.NewRSA). With
 // offline, the Ed25519 master key is neither made nor read: it is kept elsewhere.
-func loadKeys(dir keyDir, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
+func loadKeys(dir keyDir, now time.Time, offline bool, newRSA func(bits int) (*rsa.PrivateKey, error), log *slog.Logger) (*Keys, error) {
 	now = now.Round(0) // see Renew
 	err := dir.make()
 	if err != nil {
@@ -72,16 +75,19 @@ func loadKeys(dir keyDir, now time.Time, offline bool, log *slog.Logger) (*Keys,
 	if open := atomicfile.Exposed(string(dir), fileRSA, fileMaster, fileSigning, fileTAP, fileOnion, fileOnionOld); open != nil {
 		log.Warn("others on this machine can get at the relay's keys: they are for its user alone (chmod go-rwx)", "paths", open)
 	}
-	k := &Keys{dir: dir, log: log, grace: maxRotation}
+	if newRSA == nil {
+		newRSA = generateRSA
+	}
+	k := &Keys{dir: dir, log: log, grace: maxRotation, newRSA: newRSA}
 	if offline {
 		if err := dir.checkOffline(log); err != nil {
 			return nil, err
 		}
 	}
-	if k.rsa, err = dir.rsaKey(fileRSA); err != nil {
+	if k.rsa, err = dir.rsaKey(fileRSA, newRSA); err != nil {
 		return nil, err
 	}
-	if k.tap, err = dir.rsaKey(fileTAP); err != nil {
+	if k.tap, err = dir.rsaKey(fileTAP, newRSA); err != nil {
 		return nil, err
 	}
 	if k.ID.Ed, k.master, err = dir.master(); err != nil {
@@ -185,7 +191,7 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 		return false, err
 	}
 	if k.link == nil || k.relink || signing || !k.link.Last(now, linkRenewLeft) || k.link.Age(now) >= linkRenewAge {
-		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
+		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert, NewRSA: k.newRSA}
 		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
 			return false, err
 		}

@@ -30,7 +30,7 @@ func load(t *testing.T, dir string, now time.Time) *Keys {
 
 // LoadKeys is loadKeys of a relay that has its master key.
 func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
-	return loadKeys(keyDirOf(dataDir), now, false, log)
+	return loadKeys(keyDirOf(dataDir), now, false, nil, log)
 }
 
 // A restart keeps the keys.

@@ -118,13 +118,13 @@ func (d keyDir) writeTagged(name, tag string, body []byte) error {
 }
 
 // rsaKey reads an RSA key, or makes one.
-func (d keyDir) rsaKey(name string) (*rsa.PrivateKey, error) {
+func (d keyDir) rsaKey(name string, generate func(bits int) (*rsa.PrivateKey, error)) (*rsa.PrivateKey, error) {
 	b, err := d.read(name)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil {
-		k, err := rsa.GenerateKey(rand.Reader, cert.RSAIdentityBits)
+		k, err := generate(cert.RSAIdentityBits)
 		if err != nil {
 			return nil, fault.New(fault.Local, "make an RSA key: %w", err)
 		}

@@ -32,7 +32,7 @@ func CertifyKeys(path string, life time.Duration, now time.Time) (*Certified, er
 		return nil, fault.New(fault.Local, "keys: %w", err)
 	}
 	dir := keyDir(path)
-	rsa, err := dir.rsaKey(fileRSA)
+	rsa, err := dir.rsaKey(fileRSA, generateRSA)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func TestOfflineMasterLife(t *testing.T) {
 	vault, dir, now := t.TempDir(), t.TempDir(), time.Now()
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	if _, err := loadKeys(keyDirOf(dir), now, true, log); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "chive keys relay") {
+	if _, err := loadKeys(keyDirOf(dir), now, true, nil, log); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "chive keys relay") {
 		t.Error("an offline master key that is nowhere", err)
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "keys")); err != nil || len(entries) != 0 {
@@ -52,7 +52,7 @@ func TestOfflineMasterLife(t *testing.T) {
 		t.Errorf("made at %v for 30 days, it is said to expire at %v", now, made.Expires)
 	}
 	copyKeys(t, vault, dir, made.Copy)
-	k, err := loadKeys(keyDirOf(dir), now, true, log)
+	k, err := loadKeys(keyDirOf(dir), now, true, nil, log)
 	if err != nil || k.ID != made.ID || k.master != nil {
 		t.Fatal(k, err)
 	}
@@ -99,13 +99,13 @@ func TestOfflineMasterLife(t *testing.T) {
 	if _, err := k.Renew(at.Add(61*day), maxRotation, maxRotation); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), whatToDo) {
 		t.Error("an expired key", err)
 	}
-	if _, err := loadKeys(keyDirOf(dir), at.Add(61*day), true, log); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), whatToDo) {
+	if _, err := loadKeys(keyDirOf(dir), at.Add(61*day), true, nil, log); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), whatToDo) {
 		t.Error("a start with an expired key", err)
 	}
 	// If the master key is here nevertheless, it is not used.
 	copyKeys(t, vault, dir, []string{fileMaster})
 	said.Reset()
-	if k, err = loadKeys(keyDirOf(dir), at, true, log); err != nil || k.master != nil || !strings.Contains(said.String(), "move it away") {
+	if k, err = loadKeys(keyDirOf(dir), at, true, nil, log); err != nil || k.master != nil || !strings.Contains(said.String(), "move it away") {
 		t.Error(err, said.String())
 	}
 }

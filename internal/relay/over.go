@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/rsa"
 	"net"
 	"net/netip"
 
@@ -9,10 +10,11 @@ import (
 )
 
 // Over is what a relay of the public package has elsewhere: a network that is not the kernel's (see Config.Dial and
-// Config.OpenPort), and Config.TransportDir.
+// Config.OpenPort), Config.NewRSA and Config.TransportDir.
 type Over struct {
 	Dial     func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	OpenPort func(at netip.AddrPort) (net.Listener, error)
+	NewRSA   func(bits int) (*rsa.PrivateKey, error)
 
 	TransportDir string
 }

@@ -84,7 +84,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	now := time.Now()
-	keys, err := loadKeys(cfg.keyDir(), now, cfg.OfflineMaster, cfg.Log)
+	keys, err := loadKeys(cfg.keyDir(), now, cfg.OfflineMaster, cfg.NewRSA, cfg.Log)
 	if err != nil {
 		return nil, err
 	}

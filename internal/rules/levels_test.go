@@ -130,6 +130,7 @@ var levels = map[string]int{
 	"internal/lab/ports":   3,       // ports of loopback: it knows of no network
 	"internal/lab/target":  3,       // what traffic goes to: neither does it
 	"internal/lab/labtest": 3,       // helpers of tests: neither do they
+	"internal/lab/memconn": 5,       // connections in memory: it knows of no network
 	"internal/lab/...":     top + 1,
 
 	"internal/daemon": top + 2, // listeners and settings around a client

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+
+	"github.com/chivenet/chive/internal/lab/memconn"
 )
 
 // Network is a network of connections in memory, which work in a bubble of virtual
@@ -15,9 +17,9 @@ import (
 // for an answer that never comes.
 type Network struct {
 	mu    sync.Mutex // guards what follows
-	at    map[netip.AddrPort]*memoryListener
-	open  map[*memoryConn]struct{} // the ends of the dialling sides
-	waits map[Dialled]int          // dials to Silent
+	at    map[netip.AddrPort]*memconn.Listener
+	open  map[int]Dialled // connections whose dialling side is open, by their numbers
+	waits map[Dialled]int // dials to Silent
 	dials []Dialled
 }
 
@@ -35,7 +37,7 @@ const memoryBacklog = 64
 
 // NewNetwork returns a network without listeners.
 func NewNetwork() *Network {
-	return &Network{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}, waits: map[Dialled]int{}}
+	return &Network{at: map[netip.AddrPort]*memconn.Listener{}, open: map[int]Dialled{}, waits: map[Dialled]int{}}
 }
 
 // Listen accepts connections to an address.
@@ -45,9 +47,12 @@ func (m *Network) Listen(addr netip.AddrPort) (net.Listener, error) {
 	if m.at[addr] != nil {
 		return nil, syscall.EADDRINUSE
 	}
-	l := &memoryListener{m: m, addr: addr, conns: make(chan net.Conn, memoryBacklog), done: make(chan struct{})}
-	m.at[addr] = l
-	return l, nil
+	m.at[addr] = memconn.Listen(addr, memoryBacklog, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.at, addr)
+	})
+	return m.at[addr], nil
 }
 
 // Dialer returns a function that dials from an address.
@@ -93,19 +98,17 @@ func (m *Network) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) 
 	if l == nil {
 		return nil, syscall.ECONNREFUSED
 	}
-	a, b := newMemoryConns(netip.AddrPortFrom(from, uint16(40000+len(m.dials))), to)
-	a.forget = func() {
+	number := len(m.dials)
+	a, b := memconn.Pipe(netip.AddrPortFrom(from, uint16(40000+number)), to, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.open, a)
-	}
-	select {
-	case l.conns <- b:
-		m.open[a] = struct{}{}
-		return a, nil
-	default:
+		delete(m.open, number)
+	})
+	if !l.Offer(b) {
 		return nil, syscall.ECONNREFUSED
 	}
+	m.open[number] = Dialled{from, to}
+	return a, nil
 }
 
 // Dials returns all attempts to connect, in order.
@@ -120,43 +123,8 @@ func (m *Network) Open() map[Dialled]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[Dialled]int{}
-	for c := range m.open {
-		out[Dialled{addrPort(c.local).Addr(), addrPort(c.remote)}]++
+	for _, d := range m.open {
+		out[d]++
 	}
 	return out
 }
-
-func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
-
-type memoryListener struct {
-	m     *Network
-	addr  netip.AddrPort
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (l *memoryListener) Accept() (net.Conn, error) {
-	select {
-	case <-l.done:
-		return nil, net.ErrClosed
-	case c := <-l.conns:
-		return c, nil
-	}
-}
-
-// Close ends the listener, and the connections that were not accepted yet.
-func (l *memoryListener) Close() error {
-	l.once.Do(func() {
-		l.m.mu.Lock()
-		delete(l.m.at, l.addr) // after this no dialler adds to conns
-		l.m.mu.Unlock()
-		close(l.done)
-		for len(l.conns) > 0 {
-			_ = (<-l.conns).Close()
-		}
-	})
-	return nil
-}
-
-func (l *memoryListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.addr) }

@@ -1,4 +1,7 @@
-package simnet
+// Package memconn has connections in memory: between the nodes of one process, and in a bubble of virtual time
+// (testing/synctest), where sockets of the kernel do not work. They are as those of TCP as far as links care: there is
+// room for bytes on their way, they have deadlines, and each end may close.
+package memconn
 
 import (
 	"io"
@@ -10,50 +13,52 @@ import (
 	"time"
 )
 
-// memoryWindow is the largest number of bytes on their way in one direction, as
+// window is the largest number of bytes on their way in one direction, as
 // in a kernel's buffers. A write of more bytes waits until some are read.
-const memoryWindow = 256 << 10
+const window = 256 << 10
 
-// memoryConn is one end of a connection in memory.
-type memoryConn struct {
+// conn is one end of a connection in memory.
+type conn struct {
 	local, remote net.Addr
 	in, out       *half
-	forget        func() // may be nil
+	closed        func() // may be nil
 }
 
-func newMemoryConns(from, to netip.AddrPort) (a, b *memoryConn) {
+// Pipe returns the two ends of a connection, with the addresses of the ends. closed is called when the first end, that at
+// from, is closed, and each time that it is closed again; nil: nothing is called.
+func Pipe(from, to netip.AddrPort, closed func()) (a, b net.Conn) {
 	up, down := newHalf(), newHalf()
 	f, t := net.TCPAddrFromAddrPort(from), net.TCPAddrFromAddrPort(to)
-	return &memoryConn{local: f, remote: t, in: down, out: up}, &memoryConn{local: t, remote: f, in: up, out: down}
+	return &conn{local: f, remote: t, in: down, out: up, closed: closed}, &conn{local: t, remote: f, in: up, out: down}
 }
 
-func (c *memoryConn) Read(p []byte) (int, error)  { return c.in.read(p) }
-func (c *memoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
-func (c *memoryConn) LocalAddr() net.Addr         { return c.local }
-func (c *memoryConn) RemoteAddr() net.Addr        { return c.remote }
+func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *conn) Write(p []byte) (int, error) { return c.out.write(p) }
+func (c *conn) LocalAddr() net.Addr         { return c.local }
+func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
 // Close ends both directions: bytes that were written still arrive, and writes of
 // the other end fail from now on.
-func (c *memoryConn) Close() error {
+func (c *conn) Close() error {
 	c.out.end(false)
 	c.in.end(true)
-	if c.forget != nil {
-		c.forget()
+	if c.closed != nil {
+		c.closed()
 	}
 	return nil
 }
 
-func (c *memoryConn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error {
 	_ = c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
 }
 
-func (c *memoryConn) SetReadDeadline(t time.Time) error {
+func (c *conn) SetReadDeadline(t time.Time) error {
 	c.in.until(&c.in.reading, t)
 	return nil
 }
 
-func (c *memoryConn) SetWriteDeadline(t time.Time) error {
+func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.out.until(&c.out.writing, t)
 	return nil
 }
@@ -132,7 +137,9 @@ func (h *half) read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case len(h.buf) > 0:
 			n := copy(p, h.buf)
-			h.buf = h.buf[n:]
+			if h.buf = h.buf[n:]; len(h.buf) == 0 {
+				h.buf = nil // a connection that is idle holds nothing
+			}
 			h.cond.Broadcast()
 			return n, nil
 		case h.over:
@@ -156,7 +163,7 @@ func (h *half) write(p []byte) (n int, err error) {
 		case h.writing.passed():
 			return n, os.ErrDeadlineExceeded
 		}
-		k := min(memoryWindow-len(h.buf), len(p)-n)
+		k := min(window-len(h.buf), len(p)-n)
 		h.buf = append(h.buf, p[n:n+k]...)
 		if n += k; k > 0 {
 			h.cond.Broadcast()
@@ -167,6 +174,3 @@ func (h *half) write(p []byte) (n int, err error) {
 		h.cond.Wait()
 	}
 }
-
-// Pipe returns the two ends of a connection in memory, with the given addresses.
-func Pipe(from, to netip.AddrPort) (a, b net.Conn) { return newMemoryConns(from, to) }
