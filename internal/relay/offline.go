@@ -76,7 +76,7 @@ func Identities(path string, offline bool, log *slog.Logger) (id ident.RelayID, 
 			return id, err
 		}
 	}
-	rsa, err := dir.rsaKey(fileRSA)
+	rsa, err := dir.rsaKey(fileRSA, generateRSA)
 	if err != nil {
 		return id, err
 	}
