@@ -64,7 +64,7 @@ and a Dockerfile for its image, and README.md with the commands that come next. 
 	c.Flags().StringVar(&d.programs, "programs", "", "`DIR` with linux-ARCH/chivelab for each kind of board (default: where this program is)")
 	c.Flags().StringVar(&d.runner, "runner", "", "`COMMAND` that runs the program of the nodes, as qemu-aarch64-static does with one for arm64")
 	c.Flags().BoolVar(&d.remove, "remove", false, "with --to ssh: end all runs on the boards, remove what they have there, and do nothing else")
-	c.Flags().StringVar(&d.image, "image", "", "`NAME` of the image in what is written for containers (default: after the program's content)")
+	c.Flags().StringVar(&d.image, "image", "", "`NAME` of the image in what --to compose and --to k8s write (default: after the program's content)")
 	c.AddCommand(deployNodeCommand(), deployFiguresCommand())
 	return c
 }
@@ -81,6 +81,10 @@ func (d *deployment) run(c *cobra.Command, name string) error {
 		return err
 	}
 	say := func(line string) { cli.Printf(c, "%s\n", line) }
+	container := d.to == toCompose || d.to == toK8s
+	if d.image != "" && !container {
+		return fault.New(fault.Config, "--image needs --to compose or --to k8s")
+	}
 	if d.to != toSSH && (d.remove || d.programs != "") {
 		return fault.New(fault.Config, "--remove and --programs need --to ssh")
 	}
@@ -91,11 +95,8 @@ func (d *deployment) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return fault.New(fault.Local, "which program is this: %w", err)
 	}
-	if d.to == toCompose || d.to == toK8s {
+	if container {
 		return export(c, &deploy.Export{Inventory: inv, Program: cmp.Or(d.program, own), Image: d.image, Out: d.out}, d.to, d.runner)
-	}
-	if d.image != "" {
-		return fault.New(fault.Config, "--image goes with --to compose and --to k8s")
 	}
 	runner := strings.Fields(d.runner)
 	var r *deploy.Report
@@ -131,7 +132,7 @@ func tellDeployment(c *cobra.Command, r *deploy.Report, out string, late error) 
 // deployNodeCommand has the programs of roles that no other command has.
 func deployNodeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "node", Short: "Play a role of a deployment", Hidden: true}
-	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand(), deployCheckCommand(), deployResultsCommand())
+	c.AddCommand(deployKeysCommand(), deployTargetCommand(), deployMonitorCommand(), deployClientCommand(), deployHealthyCommand(), deployResultsCommand())
 	c.AddCommand(boardCommands()...)
 	return c
 }

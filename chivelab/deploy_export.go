@@ -23,7 +23,7 @@ const (
 // export writes what runs an inventory in containers, and says what the next command is.
 func export(c *cobra.Command, e *deploy.Export, to, runner string) error {
 	if runner != "" {
-		return fault.New(fault.Config, "--runner goes with --to netns and --to ssh")
+		return fault.New(fault.Config, "--runner needs --to netns or --to ssh")
 	}
 	write, name := e.Compose, deploy.ComposeName
 	if to == toK8s {
@@ -55,10 +55,10 @@ func deployFiguresCommand() *cobra.Command {
 	}
 }
 
-// deployCheckCommand asks beside a node whether that serves, for the health checks of containers.
-func deployCheckCommand() *cobra.Command {
+// deployHealthyCommand asks beside a node whether that serves, for the health checks of containers.
+func deployHealthyCommand() *cobra.Command {
 	var metricsAddr, file string
-	c := &cobra.Command{Use: "check", Short: "Tell whether a node answers for metrics, or has written a file", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "healthy", Short: "Tell whether a node answers for metrics, or has written a file", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (metricsAddr == "") == (file == "") {
 				return fault.New(fault.Config, "give --metrics or --file")
@@ -71,7 +71,7 @@ func deployCheckCommand() *cobra.Command {
 			if err != nil {
 				return fault.New(fault.Config, "--metrics: %w", err)
 			}
-			return deploy.Check(c.Context(), at)
+			return deploy.Healthy(c.Context(), at)
 		}}
 	c.Flags().StringVar(&metricsAddr, "metrics", "", "`ADDR` of /metrics")
 	c.Flags().StringVar(&file, "file", "", "`FILE` that must be there")

@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Check returns an error if nothing answers for metrics at an address.
-func Check(ctx context.Context, at netip.AddrPort) error {
+// Healthy returns an error if nothing answers for metrics at an address.
+func Healthy(ctx context.Context, at netip.AddrPort) error {
 	client := &http.Client{Timeout: maxAnswer}
 	defer client.CloseIdleConnections()
 	_, err := scrape(ctx, client, at)

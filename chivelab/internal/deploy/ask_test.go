@@ -44,26 +44,26 @@ func TestWriteResults(t *testing.T) {
 	}
 }
 
-// TestCheck: a node that answers for metrics is well, and one that does not, or answers something else, is not.
-func TestCheck(t *testing.T) {
+// TestHealthy: a node that answers for metrics is well, and one that does not, or answers something else, is not.
+func TestHealthy(t *testing.T) {
 	answer := "up 1\n"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
 	defer s.Close()
 	at := netip.MustParseAddrPort(s.Listener.Addr().String())
-	if err := Check(t.Context(), at); err != nil {
+	if err := Healthy(t.Context(), at); err != nil {
 		t.Error(err)
 	}
 	answer = "up\n"
-	if err := Check(t.Context(), at); err == nil {
+	if err := Healthy(t.Context(), at); err == nil {
 		t.Error("no value, and no error")
 	}
 	s.Close()
-	if err := Check(t.Context(), at); !fault.Is(err, fault.Network) {
+	if err := Healthy(t.Context(), at); !fault.Is(err, fault.Network) {
 		t.Error(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Check(ended, at); err == nil {
+	if err := Healthy(ended, at); err == nil {
 		t.Error("ended, and no error")
 	}
 }

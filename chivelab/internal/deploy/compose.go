@@ -143,7 +143,7 @@ func mount(volume, at string, only bool) mapping {
 // composeCheck asks whether a node serves.
 func composeCheck(n *Node) mapping {
 	return mapping{
-		{"test", append([]string{"CMD", inProgram}, check(n)...)},
+		{"test", append([]string{"CMD", inProgram}, asking(n)...)},
 		{"interval", "10s"},
 		{"timeout", "5s"},
 		{"retries", 6},
@@ -151,15 +151,15 @@ func composeCheck(n *Node) mapping {
 	}
 }
 
-// check returns the arguments with which this program asks beside a node whether that serves, or has found something.
-func check(n *Node) []string {
+// asking returns the arguments with which this program asks beside a node whether that serves, or has found something.
+func asking(n *Node) []string {
 	switch n.Role {
 	case Target:
-		return []string{"deploy", "node", "check", "--metrics", netip.AddrPortFrom(n.Address, metricsPort).String()}
+		return []string{"deploy", "node", "healthy", "--metrics", netip.AddrPortFrom(n.Address, metricsPort).String()}
 	case Monitor:
-		return []string{"deploy", "node", "check", "--file", path.Join(inData, resultsName, MetricsName)}
+		return []string{"deploy", "node", "healthy", "--file", path.Join(inData, resultsName, MetricsName)}
 	case Client:
-		return []string{"deploy", "node", "check", "--file", path.Join(inData, resultsName, ReportName)}
+		return []string{"deploy", "node", "healthy", "--file", path.Join(inData, resultsName, ReportName)}
 	}
 	return []string{"status", "--data-dir", path.Join(inData, stateName)}
 }

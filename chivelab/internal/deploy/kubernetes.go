@@ -192,7 +192,7 @@ func probes(n *Node) mapping {
 	// Metrics are asked without a process beside the node, which would take time from what is measured.
 	ask := entry{"httpGet", mapping{{"host", n.Address.String()}, {"path", "/metrics"}, {"port", metricsPort}}}
 	if n.Role == Monitor || n.Role == Client {
-		ask = entry{"exec", mapping{{"command", append([]string{inProgram}, check(n)...)}}}
+		ask = entry{"exec", mapping{{"command", append([]string{inProgram}, asking(n)...)}}}
 	}
 	probe := func(period, failures int) mapping {
 		return mapping{ask, {"periodSeconds", period}, {"timeoutSeconds", 5}, {"failureThreshold", failures}}
