@@ -151,7 +151,7 @@ func New(cfg Config) (*Client, error) {
 		dir = filepath.Join(cfg.Dir, "directory")
 	}
 	c.dirs = dirclient.New(dirclient.Config{
-		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.whileDormant,
+		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.whileDormant, Common: !cfg.Fast,
 	})
 	if c.bridge != nil {
 		c.bridge.run()

@@ -200,7 +200,7 @@ func (c *Client) run(ctx context.Context) error {
 // settleConsensus plans the next steps after an attempt to get a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
 	if err != nil {
-		consensus.settle(err, c.now(), c.log, "directory: consensus")
+		consensus.again(err, c.consensusDelay(&consensus.backoff), c.now(), c.log, "directory: consensus")
 		return
 	}
 	now := c.now()
@@ -247,7 +247,11 @@ func (t *task) settle(err error, now time.Time, log *slog.Logger, what string) {
 		t.backoff.reset()
 		return
 	}
-	d := t.backoff.next()
+	t.again(err, t.backoff.next(), now, log, what)
+}
+
+// again plans the next attempt after one that has failed.
+func (t *task) again(err error, d time.Duration, now time.Time, log *slog.Logger, what string) {
 	t.plan(now.Add(d), now)
 	log.Info(what+": trying again", "in", d.Round(time.Millisecond), "err", err)
 }

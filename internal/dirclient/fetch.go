@@ -44,9 +44,9 @@ func (a *allowance) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get makes one request over a stream of its own. begun is called when the answer
-// begins to arrive.
-func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*response, ident.RelayID, error) {
+// get makes one request over a stream of its own. opened is called when the stream is there, and
+// begun when the answer begins to arrive.
+func (c *Client) get(ctx context.Context, q Query, r *request, opened, begun func()) (*response, ident.RelayID, error) {
 	limit := requestTimeout
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
@@ -61,6 +61,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	if err != nil {
 		return nil, s.Cache, err
 	}
+	opened()
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	a.ReadWriter = s
 	own := *r // other streams may have the same request
@@ -105,12 +106,18 @@ const hedge = 3 * time.Second
 
 // race sends a request to one cache, to ask.From if that is known, then to the next if that one fails or is
 // slow, and so on, until accept accepts an answer. accept runs in the caller's
-// goroutine. All requests have ended when race returns.
+// goroutine. All requests have ended when race returns. By Config.Common, a consensus has one more manner: see
+// common.go.
 func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*response) error) error {
 	p := ask.Purpose
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, Attempts)
-	begun := make(chan struct{}, Attempts)
+	opened, begun := make(chan struct{}, Attempts), make(chan struct{}, Attempts)
+	common := c.cfg.Common && p == Consensus
+	late := hedge
+	if common && c.bootstrapping() {
+		late = commonConnect
+	}
 	running, started := 0, 0
 	var avoid []ident.RelayID
 	start := func() {
@@ -120,7 +127,7 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		started++
 		go func() {
 			defer panics.Recover(c.log, func(err error) { answers <- answer{err: err} })
-			res, cache, err := c.get(ctx, q, r, func() { begun <- struct{}{} })
+			res, cache, err := c.get(ctx, q, r, func() { opened <- struct{}{} }, func() { begun <- struct{}{} })
 			answers <- answer{res, cache, err}
 		}()
 	}
@@ -131,16 +138,20 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		}
 	}()
 	start()
-	slow := time.NewTimer(hedge)
+	slow := time.NewTimer(late)
 	defer slow.Stop()
 	for {
 		select {
+		case <-opened:
+			if late < hedge {
+				slow.Reset(hedge)
+			}
 		case <-begun:
 			slow.Stop()
 		case <-slow.C:
 			if started < Attempts {
 				start()
-				slow.Reset(hedge)
+				slow.Reset(late)
 			}
 		case a := <-answers:
 			running--
@@ -158,10 +169,11 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 				return nil
 			}
 			c.log.Debug("directory request failed", "for", p.String(), "cache", a.cache, "err", a.err)
-			if started < Attempts {
+			switch {
+			case started < Attempts && !common:
 				start()
-				slow.Reset(hedge)
-			} else if running == 0 {
+				slow.Reset(late)
+			case running == 0:
 				return fault.New(fault.Directory, "%v: %d caches were asked: %w", p, started, a.err)
 			}
 		}

@@ -99,7 +99,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			queue = queue[1:]
 			go func() {
 				defer panics.Recover(c.log, func(err error) { answers <- microAnswer{b, answer{err: err}} })
-				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {})
+				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {}, func() {})
 				answers <- microAnswer{b, answer{res, cache, err}}
 			}()
 		}
