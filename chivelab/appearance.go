@@ -27,16 +27,18 @@ func appearanceCommand() *cobra.Command {
 	var clients int
 	var idle time.Duration
 	var more []string
+	var program string
 	cmd := &cobra.Command{
 		Use:   "appearance",
 		Short: "Compare what Chive's client shows to a wire, a guard and other relays with what C tor's does",
 		Long: `Start a network with authorities of C tor and relays that record. Clients of C tor and of Chive do the same in it:
-they connect, rest, fetch, upload, ask an onion service, ask for new circuits, end, and start again. Then each row of a
+they connect, rest, fetch, upload, ask an onion service, ask for new circuits, end, and start again. Some go by bridges, and some
+have an onion service, which is visited. Then each row of a
 table compares one feature of what was seen, by a rule of its own.
 
 It fails if there is a difference that is not known, or a known one is gone. With --tor-option the second program is C tor,
 too, with further lines of its torrc: without any difference the comparison sees nothing.`,
-		Example: "  chivelab appearance --write docs/appearance.md\n  chivelab appearance --tor-option 'ConnectionPadding 0'",
+		Example: "  chivelab appearance --write docs/appearance.md\n  chivelab appearance --chive /usr/bin/chive\n  chivelab appearance --tor-option 'ConnectionPadding 0'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := lab.FindTor(tor)
@@ -50,6 +52,9 @@ too, with further lines of its torrc: without any difference the comparison sees
 			ctx, cancel := context.WithTimeout(cmd.Context(), appearanceTime+idle)
 			defer cancel()
 			second := appearance.Subject{Name: "second", Command: []string{self, "tor"}, Chive: true}
+			if program != "" {
+				second.Command[0] = program
+			}
 			allowed := map[string]appearance.Known{}
 			v, err := appearance.TorVersion(ctx, path)
 			if err != nil {
@@ -85,9 +90,11 @@ too, with further lines of its torrc: without any difference the comparison sees
 	f.IntVar(&clients, "clients", 12, "`NUMBER` of clients of each program")
 	f.DurationVar(&idle, "idle", 45*time.Second, "`TIME` between the first connection and the first use")
 	f.StringArrayVar(&more, "tor-option", nil, "`LINE` of the torrc of a C tor that is compared instead of Chive; may be repeated")
+	f.StringVar(&program, "chive", "", "`PATH` of another chive, which is compared instead of this one")
 	f.StringVar(&page, "write", "", "write the table as a page to `FILE`")
 	f.StringVar(&jsonFile, "json", "", "write the rows to `FILE`, as JSON")
 	f.SortFlags = false
+	cmd.AddCommand(appearancePathsCommand())
 	return cmd
 }
 

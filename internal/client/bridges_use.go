@@ -97,7 +97,7 @@ func (bs *bridges) few() bool {
 	}
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	return len(bs.all) <= 2
+	return len(bs.all) <= 1
 }
 
 // BridgeInfo is one bridge's state.

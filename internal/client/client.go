@@ -44,6 +44,7 @@ type Client struct {
 	dirs   *dirclient.Client
 	guards *guard.Manager
 	caches *caches
+	served served
 	bridge *bridges // nil: without bridges
 	onion  *hsclient.Client
 	// onionTold is who wants to know of descriptors; nil: nobody.

@@ -468,6 +468,7 @@ func (c *Client) resolve(ctx context.Context, s *streamLife, req Request, on att
 func (c *Client) NewIdentity() {
 	c.vanguards.NewIdentity()
 	c.onion.NewIdentity()
+	c.served.newIdentity()
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
 	}

@@ -36,11 +36,15 @@ var _ hsclient.Network = clientNetwork{}
 
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
+	var rest func(hsclient.OwnedCircuit)
+	if !c.cfg.Fast {
+		rest = func(o hsclient.OwnedCircuit) { c.served.keep(o.Engine(), o.Close) }
+	}
 	return hsclient.New(hsclient.Config{
 		Network: clientNetwork{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxCircuitDirtiness) },
 		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
-		Tell: c.tellOnion, Spare: c.cfg.Fast,
+		Tell: c.tellOnion, Spare: c.cfg.Fast, Rest: rest,
 	})
 }
 

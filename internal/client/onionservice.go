@@ -40,6 +40,9 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 		return nil, err
 	}
 	cfg.Outbound, cfg.Tell = c.cfg.Outbound.Rest, c.tellOnion
+	if !c.cfg.Fast {
+		cfg.Rest = func(circ *circuit.Circuit, closeIt func()) { c.served.keep(circ, closeIt) }
+	}
 	s, err := hsservice.New(*cfg)
 	if err != nil {
 		if cfg.Single && first {

@@ -268,7 +268,10 @@ func (c *Client) toDirectory(ctx context.Context, dir netdir.Relay) (s *stream.S
 	}
 	return s, func() {
 		s.Close()
-		stop()
+		if stop() && c.cfg.Rest != nil {
+			c.cfg.Rest(circ)
+			return
+		}
 		circ.Close()
 	}, nil
 }

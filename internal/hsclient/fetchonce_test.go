@@ -47,8 +47,15 @@ func (n *realNet) Internal(ctx context.Context, _ bool) (OwnedCircuit, error) {
 }
 
 // TestFetchOncePerCircuit: directories answer one request for a descriptor on a circuit, and
-// the client has a circuit for each, which ends with the answer.
+// the client has a circuit for each, which ends with the answer, or is handed over with it.
 func TestFetchOncePerCircuit(t *testing.T) {
+	for _, rest := range []bool{false, true} {
+		fetchOncePerCircuit(t, rest)
+	}
+}
+
+func fetchOncePerCircuit(t *testing.T, rest bool) {
+	t.Helper()
 	asked := make(chan *circuit.Circuit, 10)
 	n := newRealNet(t, simnet.Options{Serve: func(s *stream.Stream) {
 		asked <- s.Hop().Circuit()
@@ -63,6 +70,10 @@ func TestFetchOncePerCircuit(t *testing.T) {
 	}})
 	c := newClient(t, &n.fakeNet)
 	c.cfg.Network = n
+	var rested []OwnedCircuit
+	if rest {
+		c.cfg.Rest = func(o OwnedCircuit) { rested = append(rested, o) }
+	}
 	s := newService(t)
 	dirs := directories(madeNet(), madeNet().HSTimes(false), s.blinded)
 	seen := map[*circuit.Circuit]bool{}
@@ -75,6 +86,13 @@ func TestFetchOncePerCircuit(t *testing.T) {
 			t.Error("a circuit has a second request")
 		}
 		seen[at] = true
+		if rest {
+			if len(rested) != 1 || rested[0].Engine().Err() != nil {
+				t.Fatalf("%d circuits are handed over", len(rested))
+			}
+			rested[0].Close()
+			rested = nil
+		}
 		select {
 		case <-at.Done():
 		case <-time.After(10 * time.Second):

@@ -79,6 +79,8 @@ type Config struct {
 	// Spare has a rendezvous point made after each connection, for the next one. C tor's clients make
 	// one when they need it.
 	Spare bool
+	// Rest takes over a circuit to a directory that has answered; nil: it is closed.
+	Rest func(OwnedCircuit)
 	// Tell is told of fetches of descriptors, and of uploads for controllers; nil: nobody is.
 	Tell netdir.HSTell
 }

@@ -45,7 +45,14 @@ func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (st
 	if err != nil {
 		return 0, nil, err
 	}
-	defer closeCircuit(c)
+	answered := false
+	defer func() {
+		if answered && s.cfg.Rest != nil {
+			s.cfg.Rest(c, func() { closeCircuit(c) })
+			return
+		}
+		closeCircuit(c)
+	}()
 	st, err := stream.BeginDir(c.Last())
 	if err != nil {
 		return 0, nil, err
@@ -57,7 +64,9 @@ func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (st
 	if _, err := st.Write(request); err != nil {
 		return 0, nil, fault.New(fault.Network, "onion service's directory: %w", err)
 	}
-	return readAnswer(st)
+	status, body, err = readAnswer(st)
+	answered = err == nil
+	return status, body, err
 }
 
 func readAnswer(r io.Reader) (status int, body []byte, err error) {

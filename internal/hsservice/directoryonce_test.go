@@ -44,8 +44,16 @@ func (n oneRelay) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.
 }
 
 // TestDirectoryOncePerCircuit: directories take one upload, or answer one request, on a
-// circuit, and the service has a circuit for each, which ends with the answer.
+// circuit, and the service has a circuit for each, which ends with the answer, or is handed over
+// with it.
 func TestDirectoryOncePerCircuit(t *testing.T) {
+	for _, rest := range []bool{false, true} {
+		directoryOncePerCircuit(t, rest)
+	}
+}
+
+func directoryOncePerCircuit(t *testing.T, rest bool) {
+	t.Helper()
 	asked := make(chan *circuit.Circuit, 10)
 	n := newOneRelay(t, simnet.Options{Serve: func(s *stream.Stream) {
 		asked <- s.Hop().Circuit()
@@ -59,6 +67,10 @@ func TestDirectoryOncePerCircuit(t *testing.T) {
 		_ = s.Close()
 	}})
 	s, _ := hosted(t, n)
+	var ends []func()
+	if rest {
+		s.cfg.Rest = func(_ *circuit.Circuit, closeIt func()) { ends = append(ends, closeIt) }
+	}
 	dir := someDirectory(t).Relay(0)
 	seen := map[*circuit.Circuit]bool{}
 	for i := range 4 {
@@ -74,6 +86,13 @@ func TestDirectoryOncePerCircuit(t *testing.T) {
 			t.Error("a circuit has a second request")
 		}
 		seen[at] = true
+		if rest {
+			if len(ends) != 1 || at.Err() != nil {
+				t.Fatalf("%d circuits are handed over, and this one has ended: %v", len(ends), at.Err())
+			}
+			ends[0]()
+			ends = nil
+		}
 		select {
 		case <-at.Done():
 		case <-time.After(10 * time.Second):

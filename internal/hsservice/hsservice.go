@@ -108,6 +108,9 @@ type Config struct {
 	Ended func() error
 	// Tell is told of the service's descriptors and their uploads; nil: nobody is.
 	Tell netdir.HSTell
+	// Rest takes over a circuit to a directory that has answered, and how it is closed; nil: it is closed at once, and
+	// uploads are made four at a time. With it, they are made all at once, as C tor's are.
+	Rest func(c *circuit.Circuit, closeIt func())
 }
 
 // Service is a running onion service.

@@ -31,6 +31,9 @@ const (
 	minRetry, maxRetry = 5 * time.Second, 5 * time.Minute
 	// maxUploads is how many uploads of one descriptor are under way.
 	maxUploads = 4
+	// maxCommonUploads is the same of a service that looks like C tor's. A descriptor has eight directories, unless
+	// the consensus says otherwise.
+	maxCommonUploads = 16
 	// oldSubcreds is how many secrets of periods are kept for clients with older
 	// descriptors.
 	oldSubcreds = 4

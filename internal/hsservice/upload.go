@@ -15,7 +15,7 @@ import (
 // uploadAll gives a descriptor to directories; it returns those that did not take it,
 // and the last failure.
 func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDescriptor) (left []netdir.Relay, last error) {
-	slots := make(chan struct{}, maxUploads)
+	slots := make(chan struct{}, s.uploadsAtOnce())
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	failed := func(dir netdir.Relay, err error) {
@@ -35,6 +35,14 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 	}
 	wg.Wait()
 	return left, last
+}
+
+// uploadsAtOnce is how many uploads of one descriptor are under way.
+func (s *Service) uploadsAtOnce() int {
+	if s.cfg.Rest != nil {
+		return maxCommonUploads
+	}
+	return maxUploads
 }
 
 // uploadTo uploads to one directory. If it refuses, perhaps somebody with the same key

@@ -33,14 +33,14 @@ func TestAppearance(t *testing.T) {
 	if err := build.Run(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	s, err := Run(ctx, Plan{
 		Tor: tor, Clients: 4, Idle: 45 * time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Subjects: []Subject{
 			{Name: "tor", Command: []string{tor}},
 			{Name: "tor again", Command: []string{tor}},
-			{Name: "tor without padding", Command: []string{tor}, Torrc: []string{"ConnectionPadding 0"}},
+			{Name: "tor without padding", Command: []string{tor}, Torrc: []string{"ConnectionPadding 0"}, Plain: true},
 			{Name: "chive", Command: []string{chive, "tor"}, Chive: true},
 		},
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // Subject is a program whose appearance is judged: one that reads a torrc.
@@ -19,11 +20,13 @@ type Subject struct {
 	Command []string // the program, and its first arguments
 	Chive   bool     // it is Chive's
 	Torrc   []string // further lines
+	Plain   bool     // it has no clients that go by bridges, and no onion services
 }
 
 // client is one client of a subject.
 type client struct {
 	subject *Subject
+	role    role
 	dir     string
 	socks   string
 	control string
@@ -40,8 +43,8 @@ type mark struct {
 func (c *client) mark(name string) { c.marks = append(c.marks, mark{name, time.Now()}) }
 
 // newClient prepares the n-th client: its directory and its torrc.
-func (nw *network) newClient(n int, s *Subject) (*client, error) {
-	c := &client{subject: s, dir: filepath.Join(nw.tor.Dir, fmt.Sprintf("judged%d", n))}
+func (nw *network) newClient(n int, s *Subject, as role) (*client, error) {
+	c := &client{subject: s, role: as, dir: filepath.Join(nw.tor.Dir, fmt.Sprintf("judged%d", n))}
 	for _, to := range []*string{&c.socks, &c.control} {
 		port, err := nw.tor.FreePort()
 		if err != nil {
@@ -59,7 +62,15 @@ func (nw *network) newClient(n int, s *Subject) (*client, error) {
 			lines = append(lines, strings.TrimSpace(l))
 		}
 	}
-	lines = append(lines, nw.fallbacks()...)
+	switch as {
+	case byBridge:
+		lines = append(lines, nw.bridgeLines()...)
+	case asService:
+		lines = append(lines, "HiddenServiceDir "+c.serviceDir(), "HiddenServicePort 80 "+nw.target.Addr(target.Web))
+		fallthrough
+	case asClient:
+		lines = append(lines, nw.fallbacks()...)
+	}
 	if s.Chive {
 		lines = append(lines, "TestingTorNetwork 1") // a network file's private addresses; no time of the client's hangs on it
 	} else {
@@ -71,6 +82,8 @@ func (nw *network) newClient(n int, s *Subject) (*client, error) {
 	}
 	return c, fault.Wrap(fault.Local, os.WriteFile(filepath.Join(c.dir, "torrc"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
+
+func (c *client) serviceDir() string { return filepath.Join(c.dir, "service") }
 
 // start runs the program and waits until it says that it is connected.
 func (c *client) start(ctx context.Context, nw *network) (*ctor.Control, error) {

@@ -14,6 +14,12 @@ type feature struct {
 	see   func(v *view) []string // of one client
 }
 
+// row is a feature of the clients of one role.
+type row struct {
+	feature
+	as role
+}
+
 // Who sees a feature.
 const (
 	onWire  = "wire"
@@ -23,7 +29,20 @@ const (
 )
 
 // features are all rows, in the order of the table.
-func features() []feature {
+func features() []row {
+	return slices.Concat(in(asClient, clientFeatures()), in(byBridge, bridgeFeatures()), in(asService, serviceFeatures()))
+}
+
+func in(as role, fs []feature) []row {
+	var out []row
+	for _, f := range fs {
+		out = append(out, row{f, as})
+	}
+	return out
+}
+
+// clientFeatures are those of a client as most are.
+func clientFeatures() []feature {
 	return slices.Concat(wireFeatures(), linkFeatures(), directoryFeatures(), circuitFeatures(), timeFeatures(), endFeatures(), exitFeatures(), onionFeatures())
 }
 

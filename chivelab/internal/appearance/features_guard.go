@@ -287,7 +287,7 @@ func circuitFeatures() []feature {
 					}
 				}
 			}
-			return out
+			return orNothing(out)
 		}},
 		{"conflux-link", atExit, "how a conflux set is asked for: version and wish", same{}, func(v *view) []string {
 			var out []string
@@ -454,6 +454,9 @@ func endFeatures() []feature {
 				}
 			}
 			return count(n)
+		}},
+		{"onion-destroys", atGuard, "circuits destroyed from the time at which the onion service is asked until NEWNYM", mean{Within: 1.5}, func(v *view) []string {
+			return count(len(multi(v.destroys(v.at(markOnion), v.at(markNewnym)))))
 		}},
 		{"term-destroys", atGuard, "whether the client destroys circuits at SIGTERM", same{}, func(v *view) []string {
 			return []string{yes(len(v.destroys(v.at(markTerm), v.at(markRestart))) > 0)}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
@@ -23,12 +24,20 @@ import (
 	"github.com/chivenet/chive/internal/relay"
 )
 
-// How many relays record. There are enough for two guards, their middles and two exits of one
+// layout says what relays a network has. The exits are after the other relays in all lists, and then the bridges, which no
+// consensus names.
+type layout struct {
+	relays, exits, bridges int
+	weight                 func(i int) int // of the i-th, in kB/s; nil: all have the same
+	onion                  bool            // there is an onion service
+}
+
+// recording is where clients are recorded. There are enough relays for two guards, their middles and two exits of one
 // client, none of them twice.
-const (
-	seenRelays = 8
-	seenExits  = 4
-)
+var recording = layout{relays: 8, exits: 4, bridges: 2, onion: true}
+
+// listed is how many relays the consensus has.
+func (l layout) listed() int { return l.relays + l.exits }
 
 // ctorProtocols are the subprotocols of C tor's relays: ours must not look like Chive's, of which a
 // client of Chive asks more.
@@ -41,9 +50,11 @@ var publicParams = map[string]int{"ExtendByEd25519ID": 1}
 // network is C tor's authorities, relays that record, and what clients connect to.
 type network struct {
 	rec    *recorder
+	layout layout
 	tor    *ctor.Network
 	target *target.Target
 	onion  string // an onion service: its name, without a port
+	visits string // a SOCKS port of C tor, for who visits other onion services
 	fronts []*front
 	relays []*relay.Relay
 	stop   context.CancelFunc
@@ -51,8 +62,8 @@ type network struct {
 	log    *slog.Logger
 }
 
-func startNetwork(ctx context.Context, tor string, log *slog.Logger) (nw *network, err error) {
-	nw = &network{rec: newRecorder(), log: log, stop: func() {}}
+func startNetwork(ctx context.Context, tor string, l layout, log *slog.Logger) (nw *network, err error) {
+	nw = &network{rec: newRecorder(), layout: l, log: log, stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, nw.close())
@@ -63,12 +74,15 @@ func startNetwork(ctx context.Context, tor string, log *slog.Logger) (nw *networ
 		return nw, err
 	}
 	// Authorities relay, too, and record nothing: with so little bandwidth nobody chooses them.
-	slow := map[string]int{}
+	bandwidth := map[string]int{}
 	for i := range 3 {
-		slow[fmt.Sprintf("%v%d", ctor.Authority, i)] = 1
+		bandwidth[fmt.Sprintf("%v%d", ctor.Authority, i)] = 1
+	}
+	for i := 0; l.weight != nil && i < l.listed(); i++ {
+		bandwidth[seenName(i)] = l.weight(i)
 	}
 	nw.tor, err = ctor.Start(ctx, ctor.Options{
-		Authorities: 3, Relays: -1, Exits: -1, Bandwidth: slow, Params: publicParams, Nameserver: nw.target.Nameserver(), TorPath: tor, Log: log,
+		Authorities: 3, Relays: -1, Exits: -1, Bandwidth: bandwidth, Params: publicParams, Nameserver: nw.target.Nameserver(), TorPath: tor, Log: log,
 		Guests: func(ctx context.Context, t *ctor.Network) ([]ctor.Guest, error) {
 			guests, err := nw.startRelays(t)
 			if err != nil {
@@ -80,8 +94,15 @@ func startNetwork(ctx context.Context, tor string, log *slog.Logger) (nw *networ
 	if err != nil {
 		return nw, err
 	}
-	return nw, nw.startOnion(ctx)
+	if l.onion {
+		if err := nw.startOnion(ctx); err != nil {
+			return nw, err
+		}
+	}
+	return nw, nw.awaitBridges(ctx)
 }
+
+func seenName(i int) string { return fmt.Sprintf("seen%d", i) }
 
 // preferGuests makes the authorities vote that none of themselves is a guard or a directory of onion services: what
 // clients do there nobody would see.
@@ -116,7 +137,7 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	nw.stop = stop
-	for i := range seenRelays + seenExits {
+	for i := range nw.layout.listed() + nw.layout.bridges {
 		port, err := t.FreePort()
 		if err != nil {
 			return nil, err
@@ -128,12 +149,15 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 		}
 		nw.fronts = append(nw.fronts, f)
 		cfg := relay.Config{
-			Network: description, DataDir: filepath.Join(t.Dir, fmt.Sprintf("seen%d", i)), Log: slog.New(slog.DiscardHandler),
-			Nickname: fmt.Sprintf("seen%d", i), Listen: []netip.AddrPort{behind}, Advertise: []netip.AddrPort{f.addr()},
+			Network: description, DataDir: filepath.Join(t.Dir, seenName(i)), Log: slog.New(slog.DiscardHandler),
+			Nickname: seenName(i), Listen: []netip.AddrPort{behind}, Advertise: []netip.AddrPort{f.addr()},
 			AssumeReachable: true, ShutdownWait: -1, Rate: 1 << 30, Burst: 1 << 30,
 			Tap: &relay.Tap{Protocols: ctorProtocols, Heard: nw.rec.hear, Link: func(l *channel.Link) { nw.rec.tapLink(i, l) }},
 		}
-		if i >= seenRelays {
+		switch {
+		case i >= nw.layout.listed():
+			cfg.Bridge = true
+		case i >= nw.layout.relays:
 			policy, err := exit.WholePolicy([]string{"accept *:*"}, exit.PolicyOptions{Private: true})
 			if err != nil {
 				return nil, err
@@ -153,7 +177,9 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 				nw.log.Error("a relay that records has ended", "err", err)
 			}
 		}))
-		guests = append(guests, ctor.Guest{Nickname: cfg.Nickname, RSA: r.Target().RSA})
+		if !cfg.Bridge {
+			guests = append(guests, ctor.Guest{Nickname: cfg.Nickname, RSA: r.Target().RSA})
+		}
 	}
 	return guests, nil
 }
@@ -161,20 +187,47 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 // startOnion starts an onion service of C tor in front of the target's web server.
 func (nw *network) startOnion(ctx context.Context) error {
 	dir := filepath.Join(nw.tor.Dir, "service")
-	_, err := nw.tor.AddClient(ctx, "", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+nw.target.Addr(target.Web))
+	n, err := nw.tor.AddClient(ctx, "", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+nw.target.Addr(target.Web))
 	if err != nil {
 		return err
 	}
+	nw.visits = n.SOCKS.String()
+	nw.onion, err = hostname(dir)
+	return err
+}
+
+// hostname reads the name of an onion service.
+func hostname(dir string) (string, error) {
 	name, err := os.ReadFile(filepath.Join(dir, "hostname"))
-	nw.onion = strings.TrimSpace(string(name))
-	return fault.Wrap(fault.Local, err)
+	return strings.TrimSpace(string(name)), fault.Wrap(fault.Local, err)
+}
+
+// awaitBridges waits until the bridges have what their clients ask for.
+func (nw *network) awaitBridges(ctx context.Context) error {
+	for _, r := range nw.relays[nw.layout.listed():] {
+		for d := r.Directory(); d == nil || !d.Enough(); d = r.Directory() {
+			if err := pause(ctx, 50*time.Millisecond); err != nil {
+				return fault.New(fault.KindOf(err), "a bridge has no directory: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// bridgeLines returns the lines for clients that go by bridges.
+func (nw *network) bridgeLines() []string {
+	out := []string{"UseBridges 1"}
+	for i := nw.layout.listed(); i < len(nw.relays); i++ {
+		out = append(out, fmt.Sprintf("Bridge %s %s", nw.fronts[i].addr(), nw.relays[i].Target().RSA))
+	}
+	return out
 }
 
 // fallbacks returns the FallbackDir lines for clients: the relays that record, as the public
 // network's clients ask fallbacks first.
 func (nw *network) fallbacks() []string {
 	var out []string
-	for i, r := range nw.relays {
+	for i, r := range nw.relays[:nw.layout.listed()] {
 		a := nw.fronts[i].addr()
 		out = append(out, fmt.Sprintf("FallbackDir %s:1 orport=%d id=%s", a.Addr(), a.Port(), r.Target().RSA))
 	}

@@ -26,12 +26,14 @@ relays behind it see of both clients. `+"`chivelab appearance --write docs/appea
 OpenSSL %s beside Chive %s, %d clients of each, %d features, of which %d differ.
 
 Each client does the same: it connects, rests, opens five connections to an exit, uploads and downloads, asks an onion service,
-asks for new circuits, ends, starts again with its state, and ends. Relays of the laboratory record the cells and the messages, and
+asks for new circuits, ends, starts again with its state, and ends. Half as many more of each program do the same by two bridges,
+and half as many have an onion service, which C tor's client visits: their rows begin with bridge and service. Relays of the laboratory record the cells and the messages, and
 a recorder of TCP before each of them the records of TLS. They look like C tor's relays: what Chive does for relays of Chive alone
 is not here. C tor beside itself must show no difference, and C tor with another option must show some: the same test holds both.
 
 The figures are of one run. The verdicts are held by a test, TestAppearance of `+"`chivelab/internal/appearance`"+`: a difference that
-is not in its list, allowed.txt, fails, and so does one in the list that is gone.
+is not in its list, allowed.txt, fails, and so does one in the list that is gone. What it cannot show is in
+[the threat model](threat-model.md#what-a-guard-and-a-wire-see).
 
 `, v.Tor, v.OpenSSL, v.Chive, clients, len(rows), differ)
 	fmt.Fprintf(&b, "| who sees it | feature | C tor | Chive | rule | verdict |\n|---|---|---|---|---|---|\n")

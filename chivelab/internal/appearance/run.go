@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Tor      string // the program of the authorities and of the onion service; empty: "tor" in PATH
 	Subjects []Subject
-	Clients  int           // of each subject
+	Clients  int           // of each subject, and half as many, but two at least, in each other role
 	Idle     time.Duration // from the first connection until the first use
 	Log      *slog.Logger
 }
@@ -30,20 +30,25 @@ func Run(ctx context.Context, p Plan) (s *Seen, err error) {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
-	nw, err := startNetwork(ctx, p.Tor, p.Log)
+	nw, err := startNetwork(ctx, p.Tor, recording, p.Log)
 	if err != nil {
 		return nil, err
 	}
 	closed := sync.OnceValue(nw.close)
 	defer func() { err = errors.Join(err, closed()) }()
 	var clients []*client
-	for range p.Clients { // in turns, so that a subject's clients are not all the first
+	for n := range p.Clients { // in turns, so that a subject's clients are not all the first
 		for i := range p.Subjects {
-			c, err := nw.newClient(len(clients), &p.Subjects[i])
-			if err != nil {
-				return nil, err
+			for _, as := range roles {
+				if as != asClient && (p.Subjects[i].Plain || n >= max(2, p.Clients/2)) {
+					continue
+				}
+				c, err := nw.newClient(len(clients), &p.Subjects[i], as)
+				if err != nil {
+					return nil, err
+				}
+				clients = append(clients, c)
 			}
-			clients = append(clients, c)
 		}
 	}
 	alive := make([]bool, len(clients))
@@ -93,10 +98,10 @@ func (s *Seen) Compare(first, second string) []Row {
 	return rows
 }
 
-func (s *Seen) values(subject string, f *feature) [][]string {
+func (s *Seen) values(subject string, f *row) [][]string {
 	var out [][]string
 	for _, v := range s.views {
-		if v.subject == subject {
+		if v.subject == subject && v.role == f.as {
 			out = append(out, f.see(v))
 		}
 	}

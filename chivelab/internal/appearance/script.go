@@ -30,6 +30,7 @@ const (
 	markRestart = "restart" // it starts again, with its state
 	markAgain   = "again"   // it is connected again
 	markEnd     = "end"     // SIGTERM once more
+	markVisit   = "visit"   // somebody visits the onion service; several
 )
 
 // Times of the script.
@@ -61,7 +62,11 @@ func (c *client) run(ctx context.Context, nw *network, idle time.Duration, alive
 	if *alive, err = nw.rec.keepsAlive(c); err != nil {
 		return err
 	}
-	if err := c.use(ctx, nw); err != nil {
+	use := c.use
+	if c.role == asService {
+		use = c.visited
+	}
+	if err := use(ctx, nw); err != nil {
 		return err
 	}
 	if err := c.newnym(ctx, nw, ctl); err != nil {
@@ -90,7 +95,7 @@ func (c *client) use(ctx context.Context, nw *network) error {
 		return fault.New(fault.KindOf(err), "%s: a transfer: %w", c.subject.Name, err)
 	}
 	c.mark(markOnion)
-	if err := c.get(ctx, nw.onion+":80", "/bytes/20000", 20_000); err != nil {
+	if err := get(ctx, c.socks, nw.onion+":80", "/bytes/20000", 20_000); err != nil {
 		return fault.New(fault.KindOf(err), "%s: the onion service: %w", c.subject.Name, err)
 	}
 	return pause(ctx, pauseBetween)
@@ -131,12 +136,12 @@ func (c *client) bulk(ctx context.Context, nw *network) error {
 	if _, err := io.ReadFull(conn, b[:32]); err != nil {
 		return fault.Wrap(fault.Network, err)
 	}
-	return c.get(ctx, nw.target.NameAddr(target.Web, target.Name4), fmt.Sprintf("/bytes/%d", download), download)
+	return get(ctx, c.socks, nw.target.NameAddr(target.Web, target.Name4), fmt.Sprintf("/bytes/%d", download), download)
 }
 
-// get fetches a path, and checks how long the answer is.
-func (c *client) get(ctx context.Context, addr, path string, want int64) error {
-	conn, err := socksclient.Dialer{Proxy: c.socks}.DialContext(ctx, "tcp", addr)
+// get fetches a path by a SOCKS port, and checks how long the answer is.
+func get(ctx context.Context, socks, addr, path string, want int64) error {
+	conn, err := socksclient.Dialer{Proxy: socks}.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 // view is what was seen of one client.
 type view struct {
 	subject   string
+	role      role
 	conns     []*conn
 	circuits  []*circuit
 	marks     []mark
@@ -35,7 +36,7 @@ type circuit struct {
 
 // view collects what belongs to a client. Nothing is recorded any more when it is called.
 func (r *recorder) view(c *client) *view {
-	v := &view{subject: c.subject.Name, marks: c.marks}
+	v := &view{subject: c.subject.Name, role: c.role, marks: c.marks}
 	for _, k := range r.conns {
 		if k.client == c {
 			v.conns = append(v.conns, k)

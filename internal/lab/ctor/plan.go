@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 const (
@@ -239,16 +240,20 @@ func (nw *Network) bandwidthFile(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", now.Unix())
 	for _, n := range nw.Routers() {
-		bw, ok := nw.opts.Bandwidth[n.Name]
-		if !ok {
-			bw = 10000
-		}
-		fmt.Fprintf(&b, "node_id=$%s bw=%d nick=%s\n", n.ID.RSA, bw, n.Name)
+		nw.bandwidthLine(&b, n.ID.RSA, n.Name)
 	}
 	for _, g := range nw.guests {
-		fmt.Fprintf(&b, "node_id=$%s bw=10000 nick=%s\n", g.RSA, g.Nickname)
+		nw.bandwidthLine(&b, g.RSA, g.Nickname)
 	}
 	return b.String()
+}
+
+func (nw *Network) bandwidthLine(b *strings.Builder, id ident.RSAID, name string) {
+	bw, ok := nw.opts.Bandwidth[name]
+	if !ok {
+		bw = 10000
+	}
+	fmt.Fprintf(b, "node_id=$%s bw=%d nick=%s\n", id, bw, name)
 }
 
 // copyWithoutCGO copies the tor binary and changes some bytes of the copy: the subprotocol list

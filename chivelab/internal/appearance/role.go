@@ -1,0 +1,68 @@
+package appearance
+
+import (
+	"context"
+	"slices"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// role is what a client of a subject is for.
+type role uint8
+
+const (
+	asClient  role = iota
+	byBridge       // a client that knows the network by two bridges only; it does what the others do
+	asService      // a program that has an onion service
+)
+
+var roles = []role{asClient, byBridge, asService}
+
+// visited is what happens to an onion service.
+func (c *client) visited(ctx context.Context, nw *network) error {
+	name, err := hostname(c.serviceDir())
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		c.mark(markVisit)
+		if err := get(ctx, nw.visits, name+":80", "/bytes/20000", 20_000); err != nil {
+			return fault.New(fault.KindOf(err), "%s: a visit to its onion service: %w", c.subject.Name, err)
+		}
+		if err := pause(ctx, 2*pauseBetween); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byLuck are features that two clients do not always show.
+var byLuck = []string{"cells", "destroy-reasons", "stream-ids", "padding-directory"}
+
+// again makes rows of another role of those that clients have. Its clients are fewer, so that shares and samples
+// say little and are left out, and means move more.
+func again(prefix, where, of string, from []feature) []feature {
+	var out []feature
+	for _, f := range from {
+		switch r := f.rule.(type) {
+		case share, sample:
+			continue
+		case mean:
+			f.rule = mean{Within: r.Within * 3}
+		}
+		if slices.Contains(byLuck, f.name) {
+			continue
+		}
+		f.name, f.what = prefix+f.name, of+f.what
+		if f.where == atGuard {
+			f.where = where
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// bridgeFeatures are what a bridge sees, and relays behind it.
+func bridgeFeatures() []feature {
+	return again("bridge-", "bridge", "by bridges: ", clientFeatures())
+}
