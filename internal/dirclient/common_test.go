@@ -120,12 +120,11 @@ func TestCommonConnects(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(n)
-			first := true
+			var answered atomic.Bool
 			w.delay = func(_ int, path string) time.Duration {
-				if !strings.HasPrefix(path, "/tor/status-vote/") || !first {
+				if !strings.HasPrefix(path, "/tor/status-vote/") || answered.Swap(true) {
 					return 0
 				}
-				first = false
 				return 2 * time.Second // it is no reason to ask another one
 			}
 			l := &late{world: w, after: c.after}

@@ -26,6 +26,9 @@ const (
 	// fewPoints is how long the first descriptor waits for the rest of the
 	// introduction points, once there is one.
 	fewPoints = 5 * time.Second
+	// commonTick is how long after its first introduction point a service that looks like C tor's makes its first
+	// descriptor: C tor's has its points at the begin of one second of its own, and looks at the next whether they are there.
+	commonTick = time.Second
 	// minRetry and maxRetry bound the pause before a failed upload is tried again,
 	// which doubles.
 	minRetry, maxRetry = 5 * time.Second, 5 * time.Minute
@@ -130,6 +133,8 @@ func (s *Service) readyLocked(now time.Time) (own []netdoc.HSIntroPoint, wait ti
 		return nil, longest, false
 	case up < s.live.Load().IntroductionPoints && now.Sub(s.since) < fewPoints:
 		return nil, fewPoints - now.Sub(s.since), false
+	case s.cfg.Rest != nil && now.Sub(s.since) < commonTick:
+		return nil, commonTick - now.Sub(s.since), false
 	}
 	return own, 0, true
 }

@@ -52,12 +52,12 @@ func serviceFeatures() []feature {
 		}},
 		{name: "points-again", where: atOnion, what: "ESTABLISH_INTRO messages in the 10 seconds after a restart", rule: mean{Within: 2}, see: func(v *view) []string { return count(len(v.points(markRestart, markEnd))) }},
 		{name: "uploads", where: atOnion, what: "uploads of descriptors until the idle time is over", rule: mean{Within: 3}, see: func(v *view) []string { return count(len(v.uploads(markStart, markUse))) }},
-		{name: "uploads-when", where: atOnion, what: "seconds from the first ESTABLISH_INTRO to the first upload's BEGIN_DIR", rule: mean{Within: 6}, see: func(v *view) []string {
+		{name: "uploads-soon", where: atOnion, what: "whether the first upload begins within 0.7 seconds of the first ESTABLISH_INTRO", rule: share{N: 2, Within: 0.75}, see: func(v *view) []string {
 			at, up := v.points(markStart, markUse), v.uploads(markStart, markUse)
 			if len(up) == 0 || len(at) == 0 {
 				return nil
 			}
-			return seconds(up[0].at.Sub(at[0]))
+			return []string{yes(up[0].at.Sub(at[0]) < 700*time.Millisecond)}
 		}},
 		{name: "uploads-spread", where: atOnion, what: "seconds from the first upload to the last of the idle time", rule: mean{Within: 12}, see: func(v *view) []string {
 			up := v.uploads(markStart, markUse)

@@ -40,7 +40,13 @@ func wireFeatures() []feature {
 		{"hello-name", onWire, "the length of the random part of its server name", sample{N: 16, D: 0.7}, hellos(func(h *hello) string { return fmt.Sprint(len(h.label())) })},
 		{"record-finished", onWire, "the first encrypted record's size: the end of TLS's handshake", same{}, nthRecord(0)},
 		{"record-versions", onWire, "the second's: VERSIONS", same{}, nthRecord(1)},
-		{"record-netinfo", onWire, "the usual size of the third: NETINFO, and what is sent with it", usual{}, nthRecord(2)},
+		{"record-netinfo", onWire, "whether the third, with NETINFO, usually has cells besides: those of the circuits that wait for the link", usual{}, func(v *view) []string {
+			var out []string
+			for _, size := range nthRecord(2)(v) { // how many circuits wait is luck
+				out = append(out, yes(size != fmt.Sprint(cell.Len+recordOverhead)))
+			}
+			return out
+		}},
 		{"records-largest", onWire, "the largest record of an upload", same{}, func(v *view) []string {
 			most := 0
 			for _, r := range v.upload() {
