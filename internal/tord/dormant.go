@@ -20,10 +20,11 @@ func checkDormantTimeout(v string) error {
 	return nil
 }
 
-// restUnused has a client be dormant that nobody has used for as long as the options say. One that hosts onion services never is.
+// restUnused has a client be dormant that nobody has used for as long as the options say. One that hosts onion
+// services or that runs beside a relay never is, as in C tor.
 func (t *tor) restUnused(p *plan, c *client.Client, now time.Time) {
 	switch {
-	case c.Dormant() || c.Hosts() || !p.conf.on("DormantTimeoutEnabled"):
+	case c.Dormant() || c.Hosts() || p.relay != nil || !p.conf.on("DormantTimeoutEnabled"):
 		return
 	case p.conf.on("DormantTimeoutDisabledByIdleStreams") && c.HasStreams():
 		c.Wake() // an open stream is use, though nothing moves

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/control"
+	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -29,13 +30,15 @@ func TestRestUnused(t *testing.T) {
 	defer c.Close()
 	for _, x := range []struct {
 		options []control.Line
+		relay   *daemon.Settings
 		ago     time.Duration
 		rests   bool
 	}{
-		{nil, 23 * time.Hour, false},
-		{nil, 25 * time.Hour, true},
-		{[]control.Line{{Key: "DormantTimeoutEnabled", Value: "0", HasValue: true}}, 25 * time.Hour, false},
-		{[]control.Line{{Key: "DormantClientTimeout", Value: "10 minutes", HasValue: true}}, 11 * time.Minute, true},
+		{nil, nil, 23 * time.Hour, false},
+		{nil, nil, 25 * time.Hour, true},
+		{nil, daemon.NewRelaySettings(), 25 * time.Hour, false},
+		{[]control.Line{{Key: "DormantTimeoutEnabled", Value: "0", HasValue: true}}, nil, 25 * time.Hour, false},
+		{[]control.Line{{Key: "DormantClientTimeout", Value: "10 minutes", HasValue: true}}, nil, 11 * time.Minute, true},
 	} {
 		set, err := conf{}.set(x.options)
 		if err != nil {
@@ -43,7 +46,7 @@ func TestRestUnused(t *testing.T) {
 		}
 		c.Wake()
 		tor := &tor{logs: &logs{out: newLines(io.Discard)}}
-		tor.restUnused(&plan{conf: set}, c, time.Now().Add(x.ago))
+		tor.restUnused(&plan{conf: set, relay: x.relay}, c, time.Now().Add(x.ago))
 		tor.out.end()
 		if c.Dormant() != x.rests {
 			t.Errorf("%v: dormant after %v: %v", x.options, x.ago, c.Dormant())

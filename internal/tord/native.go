@@ -152,7 +152,7 @@ func (n *Native) Signal(name string) {
 	case "DUMP", "HEARTBEAT":
 		in, out := traffic(node, n.hostedRelay())
 		n.log.Info("heartbeat", "up", time.Since(n.started).Round(time.Second), "read", in, "written", out)
-	case "ACTIVE": // Chive never is dormant
+	case "ACTIVE": // this process never is dormant
 	}
 }
 
