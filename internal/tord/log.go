@@ -81,16 +81,22 @@ func (l *lines) put(s string) {
 }
 
 // end writes what waits, for a short time.
-func (l *lines) end() {
+func (l *lines) end() { l.endIn(flushTime) }
+
+func (l *lines) endIn(most time.Duration) {
 	close(l.queue)
 	select {
 	case <-l.ended:
-	case <-time.After(flushTime):
+	case <-time.After(most):
 	}
 }
 
-// flushTime is how long the end of the program waits for readers of its lines.
-const flushTime = 100 * time.Millisecond
+// How long the end of the program waits for readers of its lines: one that has run ends at once, and one that was
+// asked for something has not done it before its answer is read.
+const (
+	flushTime  = 100 * time.Millisecond
+	answerTime = 30 * time.Second
+)
 
 // open opens the targets that a configuration names; quiet is the least level of standard output if it names none.
 func (l *logs) open(c conf, quiet slog.Level) ([]target, error) {

@@ -45,7 +45,8 @@ const (
 // standard output.
 func (p *Program) Run(ctx context.Context) int {
 	l := &logs{out: newLines(p.Stdout)}
-	defer l.out.end()
+	last := answerTime
+	defer func() { l.out.endIn(last) }()
 	l.use([]target{{level: slog.LevelInfo, to: l.out}})
 	defer l.use(nil)
 	line, err := readCommandLine(p.Args)
@@ -99,6 +100,7 @@ func (p *Program) Run(ctx context.Context) int {
 		return l.invalid(err)
 	}
 	t := &tor{logs: l, log: slog.New(handler{l: l}), src: src, started: time.Now(), told: map[string]bool{}, stop: make(chan string, 1)}
+	last = flushTime
 	return t.run(ctx, c, p.Signals)
 }
 

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/chivenet/chive/internal/control"
 )
@@ -431,5 +433,28 @@ func TestLogLines(t *testing.T) {
 	}
 	if len(events) != 3 || events[1] != "INFO more a=1" {
 		t.Errorf("%q", events)
+	}
+}
+
+// slowReader takes a second for each line.
+type slowReader struct{ got []byte }
+
+func (r *slowReader) Write(p []byte) (int, error) {
+	time.Sleep(time.Second) // of virtual time
+	r.got = append(r.got, p...)
+	return len(p), nil
+}
+
+// TestAnswersArrive: a program that was asked for something waits for a slow reader of its answer.
+func TestAnswersArrive(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"--hash-password", "secret"}, {"-f", os.DevNull, "--dump-config", "full"}, {"--no-such-option"}} {
+		synctest.Test(t, func(t *testing.T) {
+			var out slowReader
+			p := Program{Args: args, Stdin: strings.NewReader(""), Stdout: &out}
+			p.Run(t.Context())
+			if len(out.got) == 0 {
+				t.Errorf("%q: nothing is printed", args)
+			}
+		})
 	}
 }
