@@ -90,6 +90,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"MAPADDRESS a=b c=bad", "", "250-a=b\r\n512 no"},
 		{"CLOSESTREAM 4 256", "", `552 Unrecognized reason "256"`},
 		{"REDIRECTSTREAM 4 host 65536", "", `512 Cannot parse port "65536"`},
+		{"SETCIRCUITPURPOSE", "", "512 Bad arguments to SETCIRCUITPURPOSE: Need at least 1 argument(s)"},
 		{"ATTACHSTREAM 4", "", "512 Bad arguments to ATTACHSTREAM: Need at least 2 argument(s)"},
 	} {
 		c.send(x[0] + "\r\n")
