@@ -317,7 +317,7 @@ func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, 
 
 func TestRefuses(t *testing.T) {
 	for want, o := range map[string]lab.Options{
-		"more than":             {Relays: 1000},
+		"more than":             {Relays: 1300},
 		"an authority":          {Authorities: -1},
 		"authorities are":       {Authorities: 65},
 		"an exit":               {Exits: -1},
