@@ -119,7 +119,7 @@ peers-tor:
 
 # interop-newest runs the tests with C tor as the peer once more, with the newest tor: two halves of them at the same time, as
 # they wait for networks more than they work.
-HALF = ^Test[A-N]
+HALF = ^Test([A-N]|Onion[AF])
 .PHONY: interop-newest
 interop-newest: peers-tor
 	@export CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor; go test -timeout 35m -run '$(HALF)' ./interop & half=$$!; \
