@@ -98,9 +98,9 @@ func TestLarge(t *testing.T) {
 	if err := small.check(); err != nil || small.Host != nil {
 		t.Errorf("200 nodes: %v, in memory: %v", err, small.Host != nil)
 	}
-	o := Options{Relays: 800, Exits: 200}
+	o := Options{Relays: 400, Exits: 100}
 	if err := o.check(); err != nil || o.Host == nil || !o.large() {
-		t.Errorf("1,003 nodes: %v, in memory: %v, large: %v", err, o.Host != nil, o.large())
+		t.Errorf("503 nodes: %v, in memory: %v, large: %v", err, o.Host != nil, o.large())
 	}
 	nw := &Network{opts: o}
 	nw.enlistRelays()
@@ -110,7 +110,7 @@ func TestLarge(t *testing.T) {
 			caches++
 		}
 	}
-	if len(nw.Nodes()) != 1000 || caches != maxCaches {
+	if len(nw.Nodes()) != 500 || caches != maxCaches {
 		t.Errorf("%d relays, %d of them caches", len(nw.Nodes()), caches)
 	}
 	for name, bad := range map[string]Options{

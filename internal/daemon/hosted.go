@@ -56,16 +56,21 @@ func (h *Hosted) ForgetNames() { h.n.automap.Forget() }
 // Reload takes over the settings that may change meanwhile, if no others differ; otherwise it does nothing and
 // returns their names.
 func (h *Hosted) Reload(next *Settings) (waiting []string, err error) {
+	return takeOver(&h.last, next, h.n.reload)
+}
+
+// takeOver is Reload of a role that has the settings at last.
+func takeOver(last **Settings, next *Settings, reload func(to role) error) (waiting []string, err error) {
 	if err := next.Check(); err != nil {
 		return nil, err
 	}
-	if _, waiting = h.last.Changes(next.Set); len(waiting) > 0 {
+	if _, waiting = (*last).Changes(next.Set); len(waiting) > 0 {
 		return waiting, nil
 	}
-	if err := h.n.reload(next.role); err != nil {
+	if err := reload(next.role); err != nil {
 		return nil, next.Explain(err)
 	}
-	h.last = next
+	*last = next
 	return nil, nil
 }
 

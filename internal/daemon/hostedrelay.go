@@ -57,17 +57,7 @@ func (h *HostedRelay) BridgeLines(ctx context.Context) ([]string, error) {
 // Reload takes over the settings that may change meanwhile, if no others differ; otherwise it does nothing and
 // returns their names.
 func (h *HostedRelay) Reload(next *Settings) (waiting []string, err error) {
-	if err := next.Check(); err != nil {
-		return nil, err
-	}
-	if _, waiting = h.last.Changes(next.Set); len(waiting) > 0 {
-		return waiting, nil
-	}
-	if err := h.n.reload(next.role); err != nil {
-		return nil, next.Explain(err)
-	}
-	h.last = next
-	return nil, nil
+	return takeOver(&h.last, next, h.n.reload)
 }
 
 // Shutdown takes nothing new, and waits until the open circuits have ended, for as long as the settings say and ctx allows.
