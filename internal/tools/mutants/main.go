@@ -77,7 +77,7 @@ func run(ctx context.Context, w io.Writer, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	pkgs := strings.FieldsFunc(o.pkgs, func(r rune) bool { return r == ' ' || r == ',' })
+	pkgs := o.named()
 	if len(pkgs) == 0 {
 		for pkg, run := range known.run {
 			if run {
@@ -92,7 +92,6 @@ func run(ctx context.Context, w io.Writer, o *options) (err error) {
 	}
 	var all []*tried
 	for _, pkg := range pkgs {
-		pkg = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(pkg)), "./")
 		list, err := mutantsOf(o.root, pkg)
 		if err != nil {
 			return err
@@ -225,6 +224,15 @@ func (o *options) each(ctx context.Context, w io.Writer, list []*tried, judge fu
 	}
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// named returns the packages that the user names, as the survivors' file writes them.
+func (o *options) named() []string {
+	pkgs := strings.FieldsFunc(o.pkgs, func(r rune) bool { return r == ' ' || r == ',' })
+	for i, pkg := range pkgs {
+		pkgs[i] = filepath.ToSlash(filepath.Clean(pkg))
+	}
+	return pkgs
 }
 
 // tell says how many mistakes were noticed, and writes or compares the survivors.

@@ -139,3 +139,11 @@ func TestJudge(t *testing.T) {
 		t.Error("what the file has:", err)
 	}
 }
+
+// TestNamed: a package is the same one with and without "./".
+func TestNamed(t *testing.T) {
+	o := options{pkgs: "./internal/cell, internal/cert/ ./internal/../lab"}
+	if got, want := o.named(), []string{"internal/cell", "internal/cert", "lab"}; !slices.Equal(got, want) {
+		t.Errorf("%q, wanted %q", got, want)
+	}
+}
