@@ -147,26 +147,3 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 	}
 	return published
 }
-
-// keepMicrodescsLocked drops microdescriptors that neither a vote nor the
-// consensus names.
-func (a *Authority) keepMicrodescsLocked() {
-	want := map[[32]byte]bool{}
-	for _, r := range a.relays.byRSA {
-		if r.made != nil {
-			for _, m := range r.made.micro {
-				want[m.digest] = true
-			}
-		}
-	}
-	if c := a.docs.Consensus(netdoc.FlavorMicrodesc); c != nil { // it may be older than the round
-		_, err := netdoc.ParseConsensus(c.Doc.Bytes(), nil, func(rs *netdoc.RouterStatus) error {
-			want[rs.Microdesc] = true
-			return nil
-		})
-		if err != nil { // not possible: it was parsed before
-			return
-		}
-	}
-	a.docs.KeepMicrodescs(func(d [32]byte) bool { return want[d] })
-}

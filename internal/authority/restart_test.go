@@ -52,3 +52,30 @@ func TestRestartBeforeTests(t *testing.T) {
 		within(t, reachableFor+testEvery, "taken for a relay that is down", func() bool { return !a.isRunning(d) })
 	})
 }
+
+// TestRestartServes: an authority that was started again serves the microdescriptors of its consensus before it votes.
+func TestRestartServes(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	relayKeys, onion := keyPool(t, 1024, 1), keyPool(t, 1024, 1)[0]
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		keep := func(_ int, c *Config) { c.Dir = dir }
+		all, _ := inMemory(t, 1, identities, signings, keep)
+		stop := run(t, all)
+		if status, words := all[0].upload(netip.Addr{}, newTestRelay(t, 0, relayKeys[0], onion).sign(t).Text); status != 200 {
+			t.Fatal(words)
+		}
+		time.Sleep(15 * time.Second)
+		stop()
+		before, _ := all[0].listedMicrodescs()
+		again, _ := inMemory(t, 1, identities, signings, keep)
+		if len(before) != 1 {
+			t.Fatalf("%d relays are listed", len(before))
+		}
+		for d := range before {
+			if again[0].docs.Microdesc(d) == nil {
+				t.Error("a listed microdescriptor is not served")
+			}
+		}
+	})
+}

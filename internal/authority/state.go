@@ -118,6 +118,9 @@ func (a *Authority) load() error {
 		}
 	})
 	a.believeLocked()
+	if err := a.makeListedMicrodescsLocked(); err != nil {
+		return err
+	}
 	return a.sound(relaysFile, b, some, nil)
 }
 
