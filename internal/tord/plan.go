@@ -55,6 +55,7 @@ type controlPort struct {
 
 // planOf checks a configuration. It opens nothing.
 func planOf(c conf) (*plan, error) {
+	c.nameRelay()
 	p := &plan{conf: c, offline: c.on("DisableNetwork"), bridged: c.on("UseBridges"), portFile: c.one("ControlPortWriteToFile"), cookie: c.on("CookieAuthentication")}
 	if c.on("RunAsDaemon") {
 		return nil, fault.New(fault.Config, "RunAsDaemon 1 is not obeyed, so it is refused: run the program under systemd, or another supervisor")

@@ -32,6 +32,17 @@ func (c conf) serves() bool {
 	return !c.on("ClientOnly") && slices.ContainsFunc(c["ORPort"], func(v string) bool { return !strings.HasPrefix(v+" ", "0 ") })
 }
 
+// nameRelay gives a relay without a nickname the one that it has then: C tor's GETCONF tells it, and programs compare it with the
+// descriptor.
+func (c conf) nameRelay() {
+	if c.serves() && len(c["Nickname"]) == 0 {
+		c["Nickname"] = []string{unnamed}
+	}
+}
+
+// unnamed is the nickname of relays without one.
+const unnamed = "Unnamed"
+
 // readRelay makes a relay's settings of the options of relays.
 func (p *plan) readRelay() error {
 	if !p.conf.serves() {

@@ -1,7 +1,6 @@
 package tord
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -276,7 +275,7 @@ func hibernation(state string) string {
 }
 
 // nickname returns the relay's.
-func (p *plan) nickname() string { return cmp.Or(p.conf.one("Nickname"), "Unnamed") }
+func (p *plan) nickname() string { return p.conf.one("Nickname") }
 
 // listIdentity returns what --list-fingerprint prints. It makes missing keys and the files with fingerprints, and opens no port.
 func (p *plan) listIdentity(kind string, log *slog.Logger) (string, error) {

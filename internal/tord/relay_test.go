@@ -79,6 +79,13 @@ func TestRelay(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
+	// One without a nickname has the usual one, and GETCONF knows it.
+	c.want("SETCONF Nickname", "250 OK")
+	c.want("GETCONF Nickname", "250 Nickname=Unnamed")
+	if got := c.ask("GETINFO config-text status/fresh-relay-descs"); !strings.Contains(got, "\nNickname Unnamed\n") || !strings.Contains(got, "\nrouter Unnamed ") {
+		t.Errorf("%s", got)
+	}
+	c.want("SETCONF Nickname=arelay", "250 OK")
 	// It ends while the client goes on, and comes back.
 	if got := c.ask("SETCONF ORPort=0"); !strings.HasPrefix(got, "513 Unacceptable option value: AccountingMax ") {
 		t.Errorf("%s", got)
