@@ -30,23 +30,34 @@ var unsteady = map[string]string{
 	"util.proc.TestProc/test_stats": "it wants the program to have used a hundredth of a second of the processor",
 }
 
-// suiteConfig is a client without a network: the one directory authority is nobody.
-const suiteConfig = `integ.torrc
+// suiteRoles are torrcs without a network: the one directory authority is nobody. The relay's is stem's own torrc. least is how many
+// tests C tor passes of the target RUN_OPEN at the least: fewer, and the suite did not run.
+var suiteRoles = map[string]struct {
+	config string
+	least  int
+}{
+	"client": {`integ.torrc
 |SocksPort [SOCKS_PORT]
 |DataDirectory [DATA_DIR]
 |Log notice stdout
 |SafeLogging 0
-integ.extra_torrc
+` + suiteNetwork, 115},
+	"relay": {suiteNetwork + `|GeoIPFile /dev/null
+|GeoIPv6File /dev/null
+`, 123},
+}
+
+const suiteNetwork = `integ.extra_torrc
 |DirAuthority dead orport=1 no-v2 v3ident=0000000000000000000000000000000000000001 127.0.0.1:1 0000000000000000000000000000000000000002
 |TestingTorNetwork 1
 `
 
-// suiteTime bounds one run of stem's tests. One takes about 20 seconds.
-const suiteTime = 4 * time.Minute
+// suiteTime bounds one run of stem's tests. One takes about 20 seconds, and eight times as long with all targets.
+const suiteTime = 8 * time.Minute
 
-// TestStemSuite runs stem's own integration tests, without a network, against C tor and then against chive by the
-// name tor, and compares test by test. What is not the same must be in the table above, and what is there must
-// not be the same.
+// TestStemSuite runs stem's own integration tests, without a network, against C tor and against chive by the
+// name tor, each as a client and as a relay, and compares test by test. What is not the same must be in the table above, and what
+// is there must not be the same. STEM_TARGET names another target than RUN_OPEN, such as RUN_ALL.
 func TestStemSuite(t *testing.T) {
 	own, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
@@ -65,12 +76,24 @@ func TestStemSuite(t *testing.T) {
 		inside = append(inside, "-r")
 	}
 	labtest.Need(t, "namespaces", exec.Command(namespace, append(inside[1:], "true")...).Run())
-	theirs := runSuite(t, inside, python, own)
-	ours := runSuite(t, inside, python, torProgram(t))
-	t.Logf("C tor: %s; Chive: %s", count(theirs), count(ours))
-	if n := passed(theirs); n < 100 {
-		t.Fatalf("C tor passes %d tests: the suite did not run", n)
+	target, mine := cmp.Or(os.Getenv("STEM_TARGET"), "RUN_OPEN"), torProgram(t)
+	for name, role := range suiteRoles {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			theirs := runSuite(t, inside, python, own, role.config, target)
+			ours := runSuite(t, inside, python, mine, role.config, target)
+			t.Logf("C tor: %s; Chive: %s", count(theirs), count(ours))
+			if n := passed(theirs); n < role.least {
+				t.Fatalf("C tor passes %d tests: the suite did not run", n)
+			}
+			compareSuites(t, theirs, ours)
+		})
 	}
+}
+
+// compareSuites fails for what is not as the tables say.
+func compareSuites(t *testing.T, theirs, ours map[string]string) {
+	t.Helper()
 	names := slices.Sorted(maps.Keys(theirs))
 	for name := range suiteDifferences {
 		if theirs[name] != "SUCCESS" {
@@ -97,7 +120,7 @@ func TestStemSuite(t *testing.T) {
 }
 
 // runSuite returns the result of each test.
-func runSuite(t *testing.T, inside []string, python, tor string) map[string]string {
+func runSuite(t *testing.T, inside []string, python, tor, torrc, target string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "source") // the suite writes into its folder
@@ -105,11 +128,11 @@ func runSuite(t *testing.T, inside []string, python, tor string) map[string]stri
 		t.Fatal(err)
 	}
 	withoutInstallation(t, filepath.Join(source, "test"))
-	config := filepath.Join(dir, "client.cfg")
-	if err := os.WriteFile(config, []byte(suiteConfig), 0o600); err != nil {
+	config := filepath.Join(dir, "torrc.cfg")
+	if err := os.WriteFile(config, []byte(torrc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append(slices.Clone(inside), "sh", "-c", `ip link set lo up && exec "$@"`, "sh", python, "run_tests.py", "--integ", "--target", "RUN_OPEN", "--tor", tor, "--verbose")
+	args := append(slices.Clone(inside), "sh", "-c", `ip link set lo up && exec "$@"`, "sh", python, "run_tests.py", "--integ", "--target", target, "--tor", tor, "--verbose")
 	cmd := exec.CommandContext(bounded(t, suiteTime), args[0], args[1:]...)
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "STEM_TEST_CONFIG="+config)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
