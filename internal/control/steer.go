@@ -239,8 +239,11 @@ func (one *session) resolve(c ctlwire.Command) error {
 }
 
 func (one *session) dropGuards(ctlwire.Command) error {
-	one.srv.cfg.Log.Warn("a controller drops the guards: new ones may be less safe")
-	return one.finish(one.srv.cfg.Steering.DropGuards())
+	err := one.srv.cfg.Steering.DropGuards()
+	if err == nil {
+		one.srv.cfg.Log.Warn("a controller drops the guards: new ones may be less safe")
+	}
+	return one.finish(err)
 }
 
 func (one *session) dropTimeouts(ctlwire.Command) error {

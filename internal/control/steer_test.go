@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -143,4 +144,46 @@ func TestEventSeq(t *testing.T) {
 	if err := r.srv.EventSeq("NEWCONSENSUS", "", slices.Values([]string{"a\nb"})); err != nil {
 		t.Error("an event that nobody wants was made")
 	}
+}
+
+// noWheel refuses to drop guards, as a relay does.
+type noWheel struct{ wheel }
+
+func (*noWheel) DropGuards() error { return ctlwire.Errorf(551, "this process is a relay") }
+
+// TestDropGuardsLog: the log warns when guards are dropped, and not when that was refused.
+func TestDropGuardsLog(t *testing.T) {
+	for _, c := range []struct {
+		s     Steering
+		reply string
+		warns int
+	}{{new(wheel), "250 OK\r\n", 1}, {new(noWheel), "551 this process is a relay\r\n", 0}} {
+		var log logged
+		r := newRig(t, Auth{})
+		r.srv.cfg.Steering, r.srv.cfg.Log = c.s, slog.New(slog.NewTextHandler(&log, nil))
+		k := r.known()
+		k.send("DROPGUARDS\r\n")
+		k.want(c.reply)
+		if n := strings.Count(log.text(), "drops the guards"); n != c.warns {
+			t.Errorf("%q: %d warnings", c.reply, n)
+		}
+	}
+}
+
+// logged is a log that is written and read at the same time.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder // guarded by mu
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
