@@ -188,7 +188,12 @@ func (l *circuitLife) repurpose(p Purpose) (CircuitReport, bool) {
 // over notes the end, and why: nil says that this client wanted it.
 func (l *circuitLife) over(step CircuitStep, err error) {
 	l.c.lives.forgetCircuit(l.r.ID)
+	var carried circuit.Carried
+	if _, cells := l.counted(); cells != nil {
+		carried = cells.Carried()
+	}
 	l.step(func(r *CircuitReport) {
+		r.Carried = carried
 		if r.Step < CircuitBuilt {
 			step = CircuitFailed
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/stream"
@@ -142,6 +143,7 @@ type CircuitReport struct {
 	Created time.Time
 	Err     error // why it failed, or was closed by others; nil: this client closed it
 	Hops    []HopProtection
+	Carried circuit.Carried // of a circuit that is over, while that was counted: see Client.CountCells
 }
 
 // StreamStep is what has happened to a stream.

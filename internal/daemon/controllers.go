@@ -89,9 +89,9 @@ func (p *Process) openControls() (*controlPorts, error) {
 	case *relayNode:
 		at.Relay = &HostedRelay{n: n, last: p.Settings}
 	case *proxyNode:
-		at.Client = &Hosted{n, p.Settings}
+		at.Client = &Hosted{n: n, last: p.Settings}
 	case *onionNode:
-		at.Client = &Hosted{&proxyNode{cfg: n.cfg, list: n.list, client: n.client, ports: n.ports, onions: n.onions, log: n.log}, p.Settings}
+		at.Client = &Hosted{n: &proxyNode{cfg: n.cfg, list: n.list, client: n.client, ports: n.ports, onions: n.onions, log: n.log}, last: p.Settings}
 	}
 	if at.Client != nil {
 		if _, whole := at.Client.n.client.(proxydial.Whole); !whole {

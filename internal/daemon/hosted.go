@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/client"
@@ -12,8 +14,9 @@ import (
 // Hosted is a client with its ports inside a program that has a log, signals and lines of its own: package
 // tord.
 type Hosted struct {
-	n    *proxyNode
-	last *Settings
+	n      *proxyNode
+	last   *Settings
+	closed atomic.Bool // Drain was called
 }
 
 // SetNetwork gives the process a network that no file describes.
@@ -30,7 +33,7 @@ func (s *Settings) Host(log *slog.Logger, ready func(*client.Client)) (*Hosted, 
 	if err != nil {
 		return nil, s.Explain(err)
 	}
-	return &Hosted{n.(*proxyNode), s}, nil
+	return &Hosted{n: n.(*proxyNode), last: s}, nil
 }
 
 // Client returns the client.
@@ -42,7 +45,18 @@ func (h *Hosted) Inner() *client.Client { return innerOf(h.n.client) }
 func innerOf(c Client) *client.Client { return client.InnerOf(c.(proxydial.Whole).Client) }
 
 // Ports returns a line for each open port, such as "socks 127.0.0.1:9050".
-func (h *Hosted) Ports() []string { return h.n.ports.lines }
+func (h *Hosted) Ports() []string {
+	if h.closed.Load() {
+		return nil
+	}
+	return h.n.ports.lines
+}
+
+// Drain closes the ports. Connections that are open may finish until ctx ends, and are cut then, which is an error.
+func (h *Hosted) Drain(ctx context.Context) error {
+	h.closed.Store(true)
+	return h.n.ports.shutdown(ctx)
+}
 
 // Failed receives the error of a port that has ended by itself.
 func (h *Hosted) Failed() <-chan error { return h.n.ports.failed }

@@ -37,7 +37,7 @@ func (t *tor) Set(changes []control.Line, _ bool) error {
 
 // changeLocked takes over another configuration, and tells controllers what has changed.
 func (t *tor) changeLocked(now *plan, next conf) error {
-	if t.ctx.Err() != nil {
+	if t.ctx.Err() != nil || t.draining.Load() {
 		return ctlwire.Errorf(ctlwire.Failed, "the program ends")
 	}
 	p, err := planOf(next)

@@ -43,7 +43,7 @@ func init() {
 		{"address-mappings/config", "The same, by the configuration.", mappings(true, false)},
 		{"address-mappings/cache", "The same, by answers of exits: none are kept.", word("")},
 		{"address-mappings/control", "The same, by controllers.", mappings(false, true)},
-		{"bw-event-cache", "Earlier BW events: none are kept.", word("")},
+		{"bw-event-cache", "The numbers of the last BW events, at most 300.", func(q *query) (control.Answer, error) { return text(q.bandwidths.text()) }},
 		{"chive/bridge-lines", "What the clients of this bridge need, a line for each transport.", (*query).bridgeLines},
 		{"chive/circuits", "What protects each hop of each circuit.", (*query).hops},
 		{"chive/memory", "Bytes that others make the client hold, and their bound.", (*query).memory},

@@ -127,6 +127,9 @@ func (t *tor) watch(node *daemon.Hosted, boots <-chan chive.Event) {
 	}
 }
 
+// wants implements teller.
+func (t *tor) wants(event string) bool { return t.server.Wanted(event) }
+
 // tell sends an event. An error means that something of it does not fit on a line.
 func (t *tor) tell(name, text string) {
 	if err := t.server.Event(name, text); err != nil {
@@ -173,10 +176,9 @@ func (t *tor) everySecond() {
 	defer tick.Stop()
 	var read, written uint64
 	counted := false
-	var last *client.Client
-	var m meters
 	var alive liveness
 	var news serverNews
+	var guards guardNews
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -188,11 +190,9 @@ func (t *tor) everySecond() {
 			t.end("Owning controller process has vanished. Exiting now.")
 		}
 		if node != nil {
-			if c := node.Inner(); c != last {
-				last, m = c, meters{}
-			}
-			m.second(t, last)
-			t.restUnused(now, last, time.Now())
+			t.meters.second(t, node.Inner())
+			guards.second(t, node.Inner())
+			t.restUnused(now, node.Inner(), time.Now())
 		}
 		relay := t.hostedRelay()
 		news.second(t, relay)
@@ -206,6 +206,7 @@ func (t *tor) everySecond() {
 		in, out := traffic(node, relay)
 		if counted && in >= read && out >= written { // another client begins at zero
 			t.tell("BW", fmt.Sprintf("%d %d", in-read, out-written))
+			t.bandwidths.add(in-read, out-written)
 		}
 		read, written, counted = in, out, true
 	}

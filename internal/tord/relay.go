@@ -207,11 +207,30 @@ func (t *tor) shutDown(now *plan, r *hosted) {
 	t.wg.Go(panics.Contain(t.log, func(error) { t.end("Clean shutdown failed. Exiting.") }, func() {
 		ctx, cancel := context.WithTimeout(t.ctx, maxShutdown)
 		defer cancel()
-		if err := r.Shutdown(ctx); err != nil {
+		ports := t.drainPorts(ctx)
+		err := r.Shutdown(ctx)
+		cancel()
+		<-ports
+		if err != nil {
 			t.log.Error("not all was saved at the end", "err", err)
 		}
 		t.end("Clean shutdown finished. Exiting.")
 	}))
+}
+
+// drainPorts closes the ports of the client, as C tor does at once. Connections that are open end with ctx.
+func (t *tor) drainPorts(ctx context.Context) (done <-chan struct{}) {
+	ended := make(chan struct{})
+	_, node := t.plan()
+	if node == nil || !t.background(func() {
+		defer close(ended)
+		if err := node.Drain(ctx); err != nil {
+			t.log.Info("programs still had connections", "err", err)
+		}
+	}) {
+		close(ended)
+	}
+	return ended
 }
 
 // maxShutdown is longer than any wait of the relay itself.

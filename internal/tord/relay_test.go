@@ -1,6 +1,10 @@
 package tord
 
 import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/torrc"
 )
 
@@ -232,5 +237,63 @@ func TestRelayOptions(t *testing.T) {
 	}
 	if n < 30 {
 		t.Errorf("only %d options", n)
+	}
+}
+
+// TestDrainPorts: while a relay drains, the ports of its client take nothing new, and are not listed; a connection that is there stays
+// until the relay has ended.
+func TestDrainPorts(t *testing.T) {
+	l := slog.New(slog.DiscardHandler)
+	c := conf{}
+	if err := c.add(linesOf(t, "torrc", deadNetwork+"SocksPort auto\nDataDirectory "+t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	p, err := planOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := p.settings.Host(l, func(*client.Client) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr, _ := strings.Cut(node.Ports()[0], " ")
+	there := dial(t, "tcp", addr)
+	if _, err := there.Write([]byte("\x05\x01\x00")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(io.LimitReader(there, 2)); err != nil || string(b) != "\x05\x00" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	program := &tor{logs: &logs{}, log: l, node: node, ctx: ctx}
+	done := program.drainPorts(ctx)
+	for {
+		late, err := net.Dial("tcp", addr)
+		if err != nil {
+			break
+		}
+		late.Close() // the listener closes in another goroutine
+	}
+	if got := node.Ports(); len(got) > 0 {
+		t.Errorf("%q are listed", got)
+	}
+	select {
+	case <-done:
+		t.Error("the connection that was there has ended")
+	default:
+	}
+	program.draining.Store(true)
+	if err := program.changeLocked(p, c); err == nil || !strings.Contains(err.Error(), "the program ends") {
+		t.Error(err)
+	}
+	cancel()
+	<-done
+	if b, err := io.ReadAll(there); err == nil && len(b) > 0 {
+		t.Errorf("%q", b)
+	}
+	program.wg.Wait()
+	if err := node.Close(); err != nil {
+		t.Error(err)
 	}
 }

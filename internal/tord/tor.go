@@ -38,7 +38,9 @@ type tor struct {
 	lookups atomic.Int64 // of controllers, under way
 	resting atomic.Bool  // the next client shall be dormant
 
-	draining atomic.Bool // the relay ends, and what is open may go on for a while
+	meters     meters
+	bandwidths bandwidths
+	draining   atomic.Bool // the relay ends, and what is open may go on for a while
 
 	changing sync.Mutex // one change of the configuration at a time
 

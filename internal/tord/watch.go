@@ -3,15 +3,11 @@ package tord
 import (
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
-	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/netdir"
@@ -22,8 +18,8 @@ const errRefused = syscall.ECONNREFUSED
 // watcher makes events of what a client does.
 func (t *tor) watcher(c *client.Client) *client.Watcher {
 	return &client.Watcher{
-		Circuit: t.circuitStep,
-		Stream:  t.streamStep,
+		Circuit: func(r client.CircuitReport) { t.circuitStep(c, r) },
+		Stream:  func(r client.StreamReport) { t.streamStep(c, r) },
 		Link: func(r channel.LinkReport) {
 			t.made("ORCONN", func() string { return linkLine(&r, c.NameOf(r.Relay)) })
 		},
@@ -41,7 +37,8 @@ func (t *tor) made(name string, text func() string) {
 	}
 }
 
-func (t *tor) streamStep(r client.StreamReport) {
+func (t *tor) streamStep(c *client.Client, r client.StreamReport) {
+	t.meters.streamStep(t, c, &r)
 	if !t.server.Wanted("STREAM") {
 		return
 	}
@@ -50,7 +47,10 @@ func (t *tor) streamStep(r client.StreamReport) {
 	}
 }
 
-func (t *tor) circuitStep(r client.CircuitReport) {
+func (t *tor) circuitStep(c *client.Client, r client.CircuitReport) {
+	if r.Step == client.CircuitClosed {
+		t.meters.circuitOver(t, c, &r)
+	}
 	name := "CIRC"
 	if r.Step == client.CircuitRepurposed {
 		name = "CIRC_MINOR"
@@ -115,13 +115,6 @@ func sameStatus(a, b netdir.Relay) bool {
 		a.DirPort() == b.DirPort() && six == six2
 }
 
-// meters compares what is counted once a second.
-type meters struct {
-	streams map[uint64][2]uint64 // bytes read and written
-	guards  map[string]guard.GuardInfo
-	carried map[uint64]circuit.Carried
-}
-
 // liveness tells when the network comes and goes.
 type liveness struct{ last string }
 
@@ -136,74 +129,20 @@ func (l *liveness) change(now string) string {
 	return strings.ToUpper(now)
 }
 
-// second tells what has changed since a second ago.
-func (m *meters) second(t *tor, c *client.Client) {
-	if t.server.Wanted("STREAM_BW") {
-		m.bandwidth(t, c)
-	} else {
-		m.streams = nil
-	}
-	if want := t.server.Wanted("CIRC_BW"); want {
-		c.CountCells(true)
-		m.cells(t, c)
-	} else if m.carried != nil {
-		c.CountCells(false)
-		m.carried = nil
-	}
-	if t.server.Wanted("GUARD") {
-		m.compareGuards(t, c)
-	} else {
-		m.guards = nil
-	}
+// guardNews is what was told of a client's guards.
+type guardNews struct {
+	of     *client.Client
+	guards map[string]guard.GuardInfo // nil: nothing yet
 }
 
-func (m *meters) bandwidth(t *tor, c *client.Client) {
-	next := map[uint64][2]uint64{}
-	now := time.Now().UTC().Format(microForm)
-	for _, s := range c.Streams() {
-		at := [2]uint64{s.Read, s.Written}
-		next[s.ID] = at
-		// C tor has the bytes to the program first, and a program's own second: see control-spec.
-		if was := m.streams[s.ID]; at != was && m.streams != nil {
-			t.tell("STREAM_BW", fmt.Sprintf("%d %d %d %s", s.ID, at[1]-was[1], at[0]-was[0], now))
-		}
+// second tells what became of the guards since a second ago.
+func (m *guardNews) second(t *tor, c *client.Client) {
+	if !t.server.Wanted("GUARD") || c != m.of {
+		m.of, m.guards = c, nil
 	}
-	m.streams = next
-}
-
-// cells tells what each circuit has carried.
-func (m *meters) cells(t *tor, c *client.Client) {
-	next, now := c.Carried(), time.Now()
-	if m.carried != nil { // else it was not counted up to now
-		for _, id := range slices.Sorted(maps.Keys(next)) {
-			if line := carriedLine(id, m.carried[id], next[id], now); line != "" {
-				t.tell("CIRC_BW", line)
-			}
-		}
+	if !t.server.Wanted("GUARD") {
+		return
 	}
-	m.carried = next
-}
-
-// carriedLine returns the text of a CIRC_BW event; empty: there was nothing.
-func carriedLine(id uint64, was, now circuit.Carried, at time.Time) string {
-	if was.Read == now.Read && was.Written == now.Written {
-		return ""
-	}
-	s := fmt.Sprintf("ID=%d READ=%d WRITTEN=%d TIME=%s DELIVERED_READ=%d OVERHEAD_READ=%d DELIVERED_WRITTEN=%d OVERHEAD_WRITTEN=%d",
-		id, now.Read-was.Read, now.Written-was.Written, at.UTC().Format(microForm), now.DeliveredRead-was.DeliveredRead, now.OverheadRead-was.OverheadRead,
-		now.DeliveredWritten-was.DeliveredWritten, now.OverheadWritten-was.OverheadWritten)
-	if f := now.Flow; f.Cwnd > 0 {
-		slow := 0
-		if f.SlowStart {
-			slow = 1
-		}
-		s += fmt.Sprintf(" SS=%d CWND=%d RTT=%d MIN_RTT=%d", slow, f.Cwnd, f.RTT.Milliseconds(), f.MinRTT.Milliseconds())
-	}
-	return s
-}
-
-// compareGuards tells what became of the guards.
-func (m *meters) compareGuards(t *tor, c *client.Client) {
 	next := map[string]guard.GuardInfo{}
 	for _, g := range c.Status().Guards.Guards {
 		next[g.ID.RSA.String()] = g

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
@@ -109,5 +110,55 @@ func TestCarriedLine(t *testing.T) {
 	now.Flow = flow.State{Cwnd: 124, SlowStart: true, RTT: 80 * time.Millisecond, MinRTT: 75 * time.Millisecond}
 	if got := carriedLine(5, was, now, at); !strings.HasSuffix(got, "OVERHEAD_WRITTEN=0 SS=1 CWND=124 RTT=80 MIN_RTT=75") {
 		t.Error(got)
+	}
+}
+
+// TestBandwidths: the newest 300 seconds are kept, in their order.
+func TestBandwidths(t *testing.T) {
+	var b bandwidths
+	if got := b.text(); got != "" {
+		t.Error(got)
+	}
+	for i := range uint64(maxBandwidths + 2) {
+		b.add(i, 2*i)
+	}
+	if got := b.text(); !strings.HasPrefix(got, "2,4 3,6 ") || !strings.HasSuffix(got, " 301,602") || strings.Count(got, ",") != maxBandwidths {
+		t.Error(got)
+	}
+}
+
+// told keeps the events that are told.
+type told []string
+
+func (*told) wants(string) bool { return true }
+func (l *told) tell(event, text string) {
+	*l = append(*l, event+" "+text[:strings.LastIndex(text, " ")])
+}
+
+// TestMeters: a stream that begins and ends between two looks is told of, once, and so is what a circuit carried after the last look; a
+// stream that is older than the wish is not, nor is another client's.
+func TestMeters(t *testing.T) {
+	var l told
+	var m meters
+	c, other := new(client.Client), new(client.Client)
+	step := func(c *client.Client, s client.StreamReport) { m.streamStep(&l, c, &s) }
+	step(c, client.StreamReport{ID: 1, Step: client.StreamClosed, Read: 5})
+	step(c, client.StreamReport{ID: 2, Step: client.StreamNew})
+	step(c, client.StreamReport{ID: 2, Step: client.StreamOpened, Read: 1})
+	step(other, client.StreamReport{ID: 2, Step: client.StreamClosed, Read: 4})
+	step(c, client.StreamReport{ID: 2, Step: client.StreamClosed, Read: 30, Written: 7})
+	step(c, client.StreamReport{ID: 2, Step: client.StreamClosed, Read: 30, Written: 7})
+	step(c, client.StreamReport{ID: 3, Step: client.StreamNew})
+	step(c, client.StreamReport{ID: 3, Step: client.StreamClosed})
+	step(other, client.StreamReport{ID: 4, Step: client.StreamNew})
+	step(other, client.StreamReport{ID: 4, Step: client.StreamClosed, Read: 1})
+	over := client.CircuitReport{ID: 9, Step: client.CircuitClosed, Carried: circuit.Carried{Read: 1018}}
+	m.circuitOver(&l, other, &over) // nothing was counted
+	m.carried = map[uint64]circuit.Carried{9: {Read: 509}}
+	m.circuitOver(&l, c, &over)
+	m.circuitOver(&l, other, &over)
+	want := []string{"STREAM_BW 2 7 30", "STREAM_BW 4 0 1"}
+	if len(l) != 3 || !slices.Equal(l[:2], want) || !strings.HasPrefix(l[2], "CIRC_BW ID=9 READ=509 WRITTEN=0 ") {
+		t.Errorf("%q", l)
 	}
 }
