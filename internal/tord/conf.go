@@ -100,7 +100,7 @@ func (c conf) put(o *option, value string) error {
 }
 
 // fixed are options that a running program keeps.
-var fixed = []string{"DataDirectory", nonAnonymous, singleHop, "User", "PidFile", "RunAsDaemon"}
+var fixed = []string{"DataDirectory", keepBindOption, nonAnonymous, singleHop, "User", "PidFile", "RunAsDaemon"}
 
 // set returns the configuration after SETCONF or RESETCONF. Their one difference is what an option without a
 // value becomes, and here both times it is its default value.

@@ -44,7 +44,7 @@ var own = []string{
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ClientOnly", "ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
-	"DirAuthority", "DisableNetwork", "DormantClientTimeout", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
+	"DirAuthority", "DisableNetwork", "DormantClientTimeout", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, keepBindOption, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
@@ -194,6 +194,8 @@ func (o *option) check(v string) error {
 		return checkUser(v)
 	case dormantTimeout:
 		return checkDormantTimeout(v)
+	case keepBindOption:
+		return checkKeepBind(v)
 	}
 	if o.does != refused || o.isUsual(v) {
 		return nil

@@ -285,7 +285,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	if err != nil {
 		return t.logs.invalid(err)
 	}
-	if err := becomeUser(c.one("User")); err != nil {
+	if err := becomeUser(c.one("User"), c.keepsBinding()); err != nil {
 		return t.logs.fail(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

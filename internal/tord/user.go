@@ -58,14 +58,14 @@ func idsOf(name string) (u *user.User, uid int, groups []int, err error) {
 	return u, uid, groups, nil
 }
 
-// becomeUser makes the process the user's, for good. Nothing is open before that.
-func becomeUser(name string) error {
+// becomeUser makes the process the user's, for good. Nothing is open before that. low says that it may open ports below 1024 then.
+func becomeUser(name string, low bool) error {
 	if name == "" || isUser(name) {
 		return nil
 	}
 	u, uid, groups, err := idsOf(name)
 	if err == nil {
-		err = changeUser(uid, groups)
+		err = changeUser(uid, groups, low)
 	}
 	if err == nil {
 		err = os.Setenv("HOME", u.HomeDir)

@@ -6,4 +6,4 @@ import "errors"
 
 const canChangeUser = false
 
-func changeUser(int, []int) error { return errors.ErrUnsupported }
+func changeUser(int, []int, bool) error { return errors.ErrUnsupported }

@@ -9,15 +9,24 @@ import (
 
 const canChangeUser = true
 
-// changeUser gives up what root may. Package syscall does it in all threads.
-func changeUser(uid int, groups []int) error {
-	if err := syscall.Setgroups(groups); err != nil {
-		return err
+// changeUser gives up what root may, but for opening ports below 1024 if low says so. Package syscall does it in all threads.
+func changeUser(uid int, groups []int, low bool) error {
+	change := func() error {
+		if err := syscall.Setgroups(groups); err != nil {
+			return err
+		}
+		if err := syscall.Setgid(groups[0]); err != nil {
+			return err
+		}
+		return syscall.Setuid(uid)
 	}
-	if err := syscall.Setgid(groups[0]); err != nil {
-		return err
+	err := error(nil)
+	if low {
+		err = keepBinding(change)
+	} else {
+		err = change()
 	}
-	if err := syscall.Setuid(uid); err != nil {
+	if err != nil {
 		return err
 	}
 	if uid != 0 && syscall.Setuid(0) == nil {

@@ -3,10 +3,13 @@
 package tord
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -20,7 +23,7 @@ func TestBecomeUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := becomeUser(name); err != nil {
+		if err := becomeUser(name, false); err != nil {
 			t.Fatal(err)
 		}
 		now, err := currentUser()
@@ -51,6 +54,64 @@ func TestBecomeUser(t *testing.T) {
 	cmd.Env = append(os.Environ(), asNobody+"=nobody")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestBecomeUser") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// asBinder is set for a process of TestKeepBinding.
+const asBinder = "CHIVE_TEST_BIND"
+
+// TestKeepBinding: who is root becomes the user for good, and can open a port below 1024; without that, it cannot. Root's files stay closed.
+func TestKeepBinding(t *testing.T) {
+	if low := os.Getenv(asBinder); low != "" {
+		if err := becomeUser("nobody", low == "1"); err != nil {
+			t.Fatal(err)
+		}
+		opened := false
+		for port := 1; port < 1024 && !opened; port++ { // others may have some
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if opened = err == nil; opened {
+				l.Close()
+			}
+		}
+		if opened != (low == "1") {
+			t.Errorf("it has opened a port: %v", opened)
+		}
+		if f, err := os.Open("/etc/shadow"); err == nil {
+			f.Close()
+			t.Error("it reads root's files")
+		}
+		return
+	}
+	if os.Geteuid() != 0 || !canKeepBinding {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: only root of Linux can become another user and keep this")
+	}
+	for _, low := range []string{"0", "1"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKeepBinding$", "-test.v")
+		cmd.Env = append(os.Environ(), asBinder+"="+low)
+		out, err := cmd.CombinedOutput()
+		if low == "1" && strings.Contains(string(out), syscall.ENOTSUP.Error()) {
+			t.Skip("SKIPPED, NOTHING WAS TESTED: this test has C code in it (CGO_ENABLED=1)")
+		}
+		if err != nil || !strings.Contains(string(out), "--- PASS: TestKeepBinding") {
+			t.Errorf("%s: %v\n%s", low, err, out)
+		}
+	}
+}
+
+// TestKeepsBinding: a configuration with a port below 1024 keeps the capability for it, unless it says otherwise.
+func TestKeepsBinding(t *testing.T) {
+	for _, x := range []struct {
+		c    conf
+		want bool
+	}{
+		{conf{}, false}, {conf{"ORPort": {"443"}}, canKeepBinding}, {conf{"ORPort": {"9001", "[2001:db8::1]:443 NoAdvertise"}}, canKeepBinding},
+		{conf{"DNSPort": {"127.0.0.1:53"}}, canKeepBinding}, {conf{"__SocksPort": {"80"}}, canKeepBinding}, {conf{"ControlPort": {"unix:/a:80"}}, false},
+		{conf{"ORPort": {"auto", "0", "1024", "192.0.2.1:9001"}}, false}, {conf{"ORPort": {"443"}, keepBindOption: {"0"}}, false},
+		{conf{keepBindOption: {"1"}}, true},
+	} {
+		if got := x.c.keepsBinding(); got != x.want {
+			t.Errorf("%v: %v", x.c, got)
+		}
 	}
 }
 
