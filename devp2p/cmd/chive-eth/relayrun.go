@@ -123,6 +123,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		RouteOf: func(id enode.ID) (devp2p.Route, bool) { return r.manager.RouteOf(id) },
 		RTT:     transport.ObserveRTT,
 		Seen:    r.queue.Seen,
+		Mined:   r.queue.Mined,
 	})
 	if r.manager, err = peers.New(peers.Config{
 		Key: key, Transport: transport, Protocols: r.node.Protocols(), Name: clientName(), MaxPeers: s.maxPeers,

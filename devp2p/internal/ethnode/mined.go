@@ -15,53 +15,88 @@ import (
 const (
 	minedEvery = 12 * time.Second // a slot: there are no more blocks than that
 	maxLooked  = 64               // blocks that are remembered as looked at
+	maxMissed  = 32               // blocks that are looked at later, after a time without answers
 )
 
 var errNoBody = errors.New("no peer has the block's body")
 
-// watchMined takes transactions out of the pool that were mined, until ctx ends.
+// looked are the blocks whose transactions were taken out of the pool.
+type looked struct {
+	hashes []common.Hash // oldest first
+	top    uint64        // the largest number
+}
+
+// watchMined takes transactions out of the pool that were mined, and tells of them, until ctx ends.
 func (n *Node) watchMined(ctx context.Context) {
 	t := time.NewTicker(minedEvery)
 	defer t.Stop()
-	var looked []common.Hash // blocks, oldest first
+	var past looked
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			looked = n.dropMined(ctx, looked)
+			n.dropMined(ctx, &past)
 		}
 	}
 }
 
-// dropMined takes the transactions of the newest blocks out of the pool, and returns the blocks that
-// were looked at, up to now. The blocks are those on which peers agree. A peer that tells a wrong
-// one can make a relay forget transactions, but not refuse them when they come again.
-func (n *Node) dropMined(ctx context.Context, looked []common.Hash) []common.Hash {
-	if n.pool.Stats().Count == 0 || len(n.list()) == 0 {
-		return looked // then a body would be fetched for nothing
+// dropMined takes the transactions of the newest blocks out of the pool. The blocks are those on which
+// peers agree. A peer that tells a wrong one can make a relay forget transactions, but not refuse them
+// when they come again. Blocks are read also while the pool is empty: a peer must not learn from it
+// whether this node waits for a transaction of its own.
+func (n *Node) dropMined(ctx context.Context, past *looked) {
+	if len(n.list()) == 0 {
+		return
 	}
 	newest, _, err := n.Agreed(ctx)
 	if err != nil {
 		n.log.Debug("the newest blocks are not known", "err", err)
-		return looked
+		return
 	}
-	for _, h := range slices.Backward(newest) {
+	for _, h := range slices.Backward(append(slices.Clone(newest), n.missed(ctx, past, newest[len(newest)-1])...)) {
 		hash := h.Hash()
-		if slices.Contains(looked, hash) {
+		if slices.Contains(past.hashes, hash) {
 			continue
 		}
 		if h.TxHash != types.EmptyTxsHash {
 			txs, err := n.mined(ctx, hash)
 			if err != nil {
 				n.log.Debug("a block's transactions cannot be read", "err", err)
-				continue
+				return // the next time begins with this block
 			}
 			n.pool.Remove(txs)
+			n.config.Mined(txs)
 		}
-		looked = append(looked, hash)
+		past.hashes = append(past.hashes, hash)
+		past.hashes = past.hashes[max(len(past.hashes)-maxLooked, 0):]
+		past.top = max(past.top, h.Number.Uint64())
 	}
-	return looked[max(len(looked)-maxLooked, 0):]
+}
+
+// missed returns the headers between the newest block that was looked at and a later one, newest first.
+func (n *Node) missed(ctx context.Context, past *looked, later *types.Header) []*types.Header {
+	number := later.Number.Uint64()
+	if past.top == 0 || number <= past.top+1 {
+		return nil
+	}
+	q := &query{class: headers, headers: &eth.GetBlockHeadersRequest{Origin: eth.HashOrNumber{Hash: later.ParentHash},
+		Amount: min(number-past.top-1, maxMissed), Reverse: true}}
+	a := n.get(ctx, &peer{}, q)
+	if a == nil {
+		n.log.Debug("the blocks before the newest ones are not known")
+		return nil
+	}
+	defer a.release()
+	var all []*types.Header
+	for _, raw := range a.items {
+		h := new(types.Header)
+		if err := rlp.DecodeBytes(raw, h); err != nil {
+			return all // verify has decoded it
+		}
+		all = append(all, h)
+	}
+	return all
 }
 
 // mined returns the hashes of a block's transactions. The body has the roots that the block's

@@ -1,34 +1,41 @@
 package ethnode
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth/protocols/eth"
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// TestMined takes the transactions of the newest blocks out of the pool, and no other, and reads
-// each block once.
+// TestMined takes the transactions of the newest blocks out of the pool, and no other, reads each
+// block once, and tells of what is in it, also while the pool is empty.
 func TestMined(t *testing.T) {
-	n := newTestNode(t, Config{Chain: chainOf(t)})
+	told := map[common.Hash]int{}
+	n := newTestNode(t, Config{Chain: chainOf(t), Mined: func(txs []common.Hash) {
+		for _, h := range txs {
+			told[h]++
+		}
+	}})
 	server := connectGeth(t, n, eth.ETH70)
 	eventually(t, "the node knows the newest block", func() bool { return n.head.Load() != nil })
-	if looked := n.dropMined(t.Context(), nil); looked != nil {
-		t.Error("blocks are read for an empty pool")
-	}
-	other := signedTx(testKey, 80, 0)
+	of := func(number uint64) []*types.Transaction { return server.chain.GetBlockByNumber(number).Transactions() }
+	newest := server.chain.CurrentBlock().Number.Uint64()
+	other := signedTx(testKey, newest, 0)
 	var mined []*types.Transaction
 	for i := range uint64(2) {
-		mined = append(mined, server.chain.GetBlockByNumber(80-i).Transactions()...)
+		mined = append(mined, of(newest-i)...)
 	}
 	for _, tx := range append(mined, other) {
 		addTx(t, n, tx)
 	}
-	looked := n.dropMined(t.Context(), nil)
-	if len(looked) != agreeBack+1 || looked[agreeBack] != server.chain.CurrentBlock().Hash() {
-		t.Errorf("%d blocks were read", len(looked))
+	var past looked
+	n.dropMined(t.Context(), &past)
+	if len(past.hashes) != agreeBack+1 || past.hashes[agreeBack] != server.chain.CurrentBlock().Hash() || past.top != newest {
+		t.Errorf("blocks were read: %+v", past)
 	}
 	for _, tx := range mined {
 		if n.pool.Get(tx.Hash()) != nil {
@@ -42,8 +49,48 @@ func TestMined(t *testing.T) {
 		t.Errorf("status: %+v", s.Pool)
 	}
 	addTx(t, n, mined[0])
-	if again := n.dropMined(t.Context(), looked); len(again) != len(looked) || n.pool.Get(mined[0].Hash()) == nil {
+	before := slices.Clone(past.hashes)
+	if n.dropMined(t.Context(), &past); !slices.Equal(past.hashes, before) || n.pool.Get(mined[0].Hash()) == nil {
 		t.Error("a block is read twice")
+	}
+	n.pool.Remove([]common.Hash{mined[0].Hash(), other.Hash()})
+	past = looked{top: newest - 20} // as after a time without answers
+	if n.dropMined(t.Context(), &past); len(past.hashes) != 20 || past.top != newest {
+		t.Errorf("%d blocks were read of the 20 that were missed", len(past.hashes))
+	}
+	for number := newest - 40; number <= newest; number++ {
+		for _, tx := range of(number) {
+			want := 0
+			if number > newest-20 {
+				want = 1
+			}
+			if number > newest-4 {
+				want = 2 // with an empty record, too
+			}
+			if told[tx.Hash()] != want {
+				t.Errorf("block %d of %d: it told of its transaction %d times, want %d", number, newest, told[tx.Hash()], want)
+			}
+		}
+	}
+	past = looked{top: 1}
+	if n.dropMined(t.Context(), &past); len(past.hashes) != maxMissed+agreeBack+1 {
+		t.Errorf("%d blocks were read after a long time", len(past.hashes))
+	}
+}
+
+// TestMinedAgain: a block whose body nobody gives is not forgotten.
+func TestMinedAgain(t *testing.T) {
+	var told []common.Hash
+	n := newTestNode(t, Config{Chain: chainOf(t), Rules: Rules{bodies.rule(): ByOnion}, Mined: func(txs []common.Hash) { told = append(told, txs...) }})
+	connectGeth(t, n, eth.ETH70)
+	eventually(t, "the node knows the newest block", func() bool { return n.head.Load() != nil })
+	var past looked
+	if n.dropMined(t.Context(), &past); len(past.hashes) != 0 || told != nil {
+		t.Fatalf("blocks without bodies were read: %+v", past)
+	}
+	n.config.Rules = nil
+	if n.dropMined(t.Context(), &past); len(past.hashes) != agreeBack+1 || len(told) == 0 {
+		t.Errorf("%+v, %d transactions", past, len(told))
 	}
 }
 

@@ -50,6 +50,8 @@ type Config struct {
 	RTT func(id enode.ID, onion bool, took time.Duration)
 	// Seen is told of each transaction that a peer announces or sends. It must not wait.
 	Seen func(common.Hash, enode.ID)
+	// Mined is told of the transactions of each new block on which peers agree. It must not wait.
+	Mined func([]common.Hash)
 }
 
 // A Node serves peers. It keeps no state of accounts, and no blocks.
@@ -102,6 +104,9 @@ func New(c Config) *Node {
 	}
 	if c.Seen == nil {
 		c.Seen = func(common.Hash, enode.ID) {}
+	}
+	if c.Mined == nil {
+		c.Mined = func([]common.Hash) {}
 	}
 	n := &Node{
 		config:   c,

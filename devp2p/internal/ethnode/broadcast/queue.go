@@ -22,6 +22,7 @@ const (
 	MaxBytes        = 16 << 20
 	maxDone         = 64 // transactions that are done and still shown
 	maxAtOnce       = 4  // deliveries at the same time
+	maxAgain        = 2  // of these, of transactions that a peer may have got already: new ones never wait for them
 )
 
 // Times between deliveries. Each is random between the two bounds, so that they do not tell
@@ -29,11 +30,15 @@ const (
 var (
 	firstWait = [2]time.Duration{0, 3 * time.Second}
 	againWait = [2]time.Duration{20 * time.Second, 90 * time.Second} // until it is sent to one more peer
-	heldWait  = [2]time.Duration{15 * time.Second, 60 * time.Second} // until peers are looked for again
-	failWait  = [2]time.Duration{5 * time.Second, 30 * time.Second}  // after a connection failed
+	heldWait  = [2]time.Duration{5 * time.Second, 20 * time.Second}  // until peers are looked for again
+	startWait = [2]time.Duration{15 * time.Second, 60 * time.Second} // after a start: many things begin then
+	failWait  = [2]time.Duration{3 * time.Second, 15 * time.Second}  // after a connection failed, for the first times
 	keepTime  = 24 * time.Hour                                       // then it is given up
 	limitTime = 3 * time.Minute                                      // for one delivery
 )
+
+// quickTries is after how many tries failures are waited for as long as everything else.
+const quickTries = 3
 
 // What Submit refuses with.
 var (
@@ -51,10 +56,11 @@ const (
 	Sending State = "sending"
 	Seen    State = "seen"     // another peer has told of it: done
 	Taken   State = "accepted" // all onion peers that are known have it in their pools: done
+	Mined   State = "mined"    // it is in a block on which peers agree: done
 	Expired State = "expired"  // it was not seen back within a day: done
 )
 
-func (s State) done() bool { return s == Seen || s == Taken || s == Expired }
+func (s State) done() bool { return s == Seen || s == Taken || s == Mined || s == Expired }
 
 // A Delivery is the outcome of one connection.
 type Delivery struct {
@@ -85,6 +91,15 @@ type entry struct {
 	next    time.Time
 	targets map[enode.ID]bool // those it was or is being sent to; true: their pools have it
 	sent    int               // deliveries that succeeded
+	tries   int               // deliveries that began since the start
+}
+
+// retry returns how long to wait after a delivery that did not succeed.
+func (e *entry) retry() time.Duration {
+	if e.tries > quickTries {
+		return between(againWait)
+	}
+	return between(failWait)
 }
 
 // A Queue holds transactions until they are seen back.
@@ -96,7 +111,8 @@ type Queue struct {
 	txs   map[common.Hash]*entry
 	order []common.Hash // oldest first
 	bytes int
-	busy  int
+	busy  int // deliveries under way
+	again int // of these, of transactions that were tried before
 	wake  chan struct{}
 
 	saving  sync.Mutex // orders writes of the file
@@ -227,6 +243,18 @@ func (q *Queue) Seen(h common.Hash, from enode.ID) {
 	q.kick()
 }
 
+// Mined tells the queue which transactions are in a block. It is cheap for transactions of others.
+func (q *Queue) Mined(block []common.Hash) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, h := range block {
+		if e := q.txs[h]; e != nil && !e.state.done() {
+			e.state, e.why = Mined, "it is in a block on which the peers agree"
+			q.kick()
+		}
+	}
+}
+
 // Run sends transactions until ctx ends. It waits for deliveries that are under way.
 func (q *Queue) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
@@ -247,74 +275,91 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// step starts the deliveries whose time has come, and returns when the next one is due.
+// step starts the deliveries whose time has come, and returns when the next one is due. Those that were
+// tried least are first: what waits to be seen back must not hold up what nobody has got.
 func (q *Queue) step(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 	targets, why := q.config.Targets()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	due := now.Add(time.Hour)
+	var ready []*entry
 	for _, h := range q.order {
-		e := q.txs[h]
-		if e.state.done() || e.state == Sending {
-			continue
-		}
-		if now.Sub(e.added) > keepTime {
+		switch e := q.txs[h]; {
+		case e.state.done() || e.state == Sending:
+		case now.Sub(e.added) > keepTime:
 			e.state, e.why = Expired, "no other peer told of it within a day"
-			continue
+		case e.next.After(now):
+			due = earlier(due, e.next)
+		default:
+			ready = append(ready, e)
 		}
-		if !e.next.After(now) && q.busy < maxAtOnce {
-			q.start(ctx, wg, e, targets, why, now)
+	}
+	slices.SortStableFunc(ready, func(a, b *entry) int { return a.tries - b.tries })
+	for _, e := range ready {
+		if q.busy == maxAtOnce || e.tries > 0 && q.again == maxAgain {
+			break // the end of a delivery wakes the queue
 		}
-		if e.state != Sending && e.next.Before(due) {
-			due = e.next
+		if q.start(ctx, wg, e, targets, why, now); e.state != Sending && !e.state.done() {
+			due = earlier(due, e.next)
 		}
 	}
 	return max(due.Sub(now), 100*time.Millisecond)
 }
 
-// start sends one transaction to a peer that it was not sent to yet, or says why not.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// start sends one transaction to a peer that it was not sent to yet, or to one that did not keep it, or
+// says why not.
 func (q *Queue) start(ctx context.Context, wg *sync.WaitGroup, e *entry, targets []*enode.Node, why string, now time.Time) {
-	fresh := slices.DeleteFunc(slices.Clone(targets), func(n *enode.Node) bool { _, ok := e.targets[n.ID()]; return ok })
-	switch {
-	case len(targets) == 0:
+	if len(targets) == 0 {
 		e.state, e.why, e.next = Held, why, now.Add(between(heldWait))
 		return
-	case len(fresh) == 0:
-		accepted := 0
-		for _, ok := range e.targets {
-			if ok {
-				accepted++
-			}
+	}
+	var fresh, without []*enode.Node
+	for _, n := range targets {
+		if kept, tried := e.targets[n.ID()]; !tried {
+			fresh = append(fresh, n)
+		} else if !kept {
+			without = append(without, n)
 		}
-		if accepted > 0 && accepted == len(e.targets) {
-			e.state, e.why = Taken, fmt.Sprintf("the pools of all %d onion peers that are known have it", accepted)
-			return
-		}
-		for id, ok := range e.targets { // those that did not keep it are asked again
-			if !ok {
-				delete(e.targets, id)
-			}
-		}
-		e.state, e.why, e.next = Waiting, "all onion peers got it, and not all have kept it", now.Add(between(againWait))
+	}
+	if len(fresh) == 0 {
+		fresh = without
+	}
+	if len(fresh) == 0 {
+		e.state, e.why = Taken, fmt.Sprintf("the pools of all %d onion peers that are known have it", len(targets))
 		return
 	}
 	n := fresh[rand.IntN(len(fresh))]
 	e.state, e.why = Sending, "on a connection of its own to an onion peer"
 	e.targets[n.ID()] = false // also if it fails: nobody knows then what the peer has read
+	again := e.tries > 0
+	e.tries++
 	q.busy++
+	if again {
+		q.again++
+	}
 	wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, limitTime)
 		defer cancel()
 		d, err := q.config.Deliver(ctx, n, e.tx)
-		q.finish(e, n.ID(), d, err)
+		q.finish(e, n.ID(), again, d, err)
 	})
 }
 
 // finish notes the outcome of a delivery.
-func (q *Queue) finish(e *entry, id enode.ID, d Delivery, err error) {
+func (q *Queue) finish(e *entry, id enode.ID, again bool, d Delivery, err error) {
 	q.mu.Lock()
 	q.busy--
+	if again {
+		q.again--
+	}
 	now := time.Now()
 	if d.Accepted {
 		e.targets[id] = true
@@ -328,9 +373,9 @@ func (q *Queue) finish(e *entry, id enode.ID, d Delivery, err error) {
 		case d.Accepted:
 			e.why, e.next = fmt.Sprintf("onion peers that got it: %d; it was not seen back from others yet", e.sent), now.Add(between(againWait))
 		case d.Sent:
-			e.why, e.next = "a peer got it and has not put it into its pool", now.Add(between(failWait))
+			e.why, e.next = "a peer got it and has not put it into its pool", now.Add(e.retry())
 		default:
-			e.why, e.next = "a connection failed", now.Add(between(failWait))
+			e.why, e.next = "a connection failed", now.Add(e.retry())
 			q.log.Debug("a private connection failed", "err", err)
 		}
 	}

@@ -41,6 +41,7 @@ type world struct {
 	nodes  []*enode.Node
 	sent   map[enode.ID]int
 	result func(enode.ID) (Delivery, error)
+	before func() // runs before each delivery
 }
 
 func (w *world) add(n int) {
@@ -61,6 +62,9 @@ func (w *world) targets() ([]*enode.Node, string) {
 }
 
 func (w *world) deliver(_ context.Context, n *enode.Node, _ *types.Transaction) (Delivery, error) {
+	if w.before != nil {
+		w.before()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sent == nil {
@@ -77,6 +81,22 @@ func (w *world) reached() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.sent)
+}
+
+// times returns how many deliveries there were.
+func (w *world) times() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.sent {
+		n += k
+	}
+	return n
+}
+
+func (w *world) got(id enode.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent[id] > 0
 }
 
 // run runs a queue with virtual time.

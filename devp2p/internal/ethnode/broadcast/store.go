@@ -61,7 +61,7 @@ func (q *Queue) load() error {
 		if q.txs[tx.Hash()] != nil || !q.room(len(s.Raw)) {
 			continue
 		}
-		e := &entry{tx: tx, from: from, raw: s.Raw, added: s.Added, state: Waiting, why: "kept from before the start", next: now.Add(between(heldWait)), targets: s.Targets}
+		e := &entry{tx: tx, from: from, raw: s.Raw, added: s.Added, state: Waiting, why: "kept from before the start", next: now.Add(between(startWait)), targets: s.Targets}
 		if e.targets == nil {
 			e.targets = make(map[enode.ID]bool)
 		}
