@@ -22,6 +22,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		r.Sizes.Firsts, r.Sizes.Connections, r.Sizes.Downloads, r.Sizes.Bytes/1_000_000, r.Sizes.Rounds, r.Sizes.While)
 	b.WriteString("| way | a peer is reached |\n|---|---|\n| clearnet | by its address |\n| chive | by its onion; clients and relays are Chive's |\n| tor | by its onion; the clients are stock tor daemons with their usual scheduler (KIST), the relays Chive's |\n" +
 		"| tor-vanilla, tor-kist | by its onion; all is stock tor, with this scheduler |\n\n")
+	b.WriteString("No tor learns how long a circuit may take to be built (`LearnCircuitBuildTimeout 0`): on one machine it learns some 50 ms, and in a burst of connections gives up circuits that take longer. ")
 	b.WriteString("Six numbers are minimum; mean; median; p95; p99; maximum. One number is the median, or all that there is. " +
 		"\"Founding report\" is *Tor Integration Performance Benchmarks* 1.0 of 2025-11-09, of gethrelay and tor 0.4.8.10 over the public Tor network, on another machine (14 cores); it gives no raw data, " +
 		"and what can be compared stands above each table.\n")

@@ -66,35 +66,20 @@ const (
 	ofLinks = "links" // the same, with all clients behind links
 )
 
+// torLines are lines of each tor's torrc. A tor learns from its circuits how long one may take to be
+// built. On one machine that is 50 ms, and in a burst many take longer. A service gives such a rendezvous
+// circuit up, and after two more of them the client, which then waits for its 120 s.
+var torLines = []string{"LearnCircuitBuildTimeout 0"}
+
 // network starts a network.
 func (w *world) network(ctx context.Context, name string) (*lab.Network, error) {
 	if nw := w.nets[name]; nw != nil {
 		return nw, nil
 	}
-	opts := lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(w.dir, "net-"+name), Log: w.cfg.Log}
-	if slices.Contains(w.cfg.Sizes.Kinds, Tor) {
-		opts.CtorClients = 2
-	}
 	w.cfg.Progress("start the relays: " + name)
-	switch name {
-	case ofLinks:
-		l, err := w.link(Chive, linkDelay)
-		if err != nil {
-			return nil, err
-		}
-		opts.Client.Proxy = "http://" + l.addr()
-		if opts.CtorClients > 0 {
-			if l, err = w.link(Tor, linkDelay); err != nil {
-				return nil, err
-			}
-			opts.CtorTorrc = []string{"HTTPSProxy " + l.addr()}
-		}
-	case string(Vanilla), string(KIST):
-		opts.Authorities, opts.Relays, opts.Exits = 3, -1, -1
-		opts.CtorAuthorities, opts.CtorRelays, opts.CtorExits, opts.CtorClients = true, 5, 1, 2
-		if name == string(Vanilla) {
-			opts.CtorTorrc = []string{"Schedulers Vanilla"}
-		}
+	opts, err := w.options(name)
+	if err != nil {
+		return nil, err
 	}
 	nw, err := lab.Start(ctx, opts)
 	if err != nil {
@@ -103,6 +88,35 @@ func (w *world) network(ctx context.Context, name string) (*lab.Network, error) 
 	w.nets[name] = nw
 	w.ends = append(w.ends, nw.Close)
 	return nw, nil
+}
+
+// options returns what a network is started with.
+func (w *world) options(name string) (lab.Options, error) {
+	opts := lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(w.dir, "net-"+name), Log: w.cfg.Log, CtorTorrc: slices.Clone(torLines)}
+	if slices.Contains(w.cfg.Sizes.Kinds, Tor) {
+		opts.CtorClients = 2
+	}
+	switch name {
+	case ofLinks:
+		l, err := w.link(Chive, linkDelay)
+		if err != nil {
+			return opts, err
+		}
+		opts.Client.Proxy = "http://" + l.addr()
+		if opts.CtorClients > 0 {
+			if l, err = w.link(Tor, linkDelay); err != nil {
+				return opts, err
+			}
+			opts.CtorTorrc = append(opts.CtorTorrc, "HTTPSProxy "+l.addr())
+		}
+	case string(Vanilla), string(KIST):
+		opts.Authorities, opts.Relays, opts.Exits = 3, -1, -1
+		opts.CtorAuthorities, opts.CtorRelays, opts.CtorExits, opts.CtorClients = true, 5, 1, 2
+		if name == string(Vanilla) {
+			opts.CtorTorrc = append(opts.CtorTorrc, "Schedulers Vanilla")
+		}
+	}
+	return opts, nil
 }
 
 // link opens the line of a kind. Both ends of an onion are behind it, and share it: what
