@@ -221,12 +221,6 @@ func TestWalletGo(t *testing.T) {
 			return err == nil && r.Status == 1
 		})
 	}
-	for _, h := range sent { // which may have been mined before the relay asked for it
-		w.chain.await(t, "the end of sending it", func(ctx context.Context) bool {
-			var s struct{ State string }
-			return raw.CallContext(ctx, &s, "chive_transaction", h) == nil && (s.State == "mined" || s.State == "accepted")
-		})
-	}
 	t.Run("MetaMask", func(t *testing.T) { metaMask(t, w, 2) })
 	w.upstream.check(t)
 	if w.upstream.calls()["eth_getProof"] == 0 {

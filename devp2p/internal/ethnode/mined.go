@@ -49,7 +49,7 @@ func (n *Node) dropMined(ctx context.Context, past *looked) {
 	if len(n.list()) == 0 {
 		return
 	}
-	newest, _, err := n.Agreed(ctx)
+	newest, peers, err := n.Agreed(ctx)
 	if err != nil {
 		n.log.Debug("the newest blocks are not known", "err", err)
 		return
@@ -66,7 +66,7 @@ func (n *Node) dropMined(ctx context.Context, past *looked) {
 				return // the next time begins with this block
 			}
 			n.pool.Remove(txs)
-			n.config.Mined(txs)
+			n.config.Mined(txs, peers)
 		}
 		past.hashes = append(past.hashes, hash)
 		past.hashes = past.hashes[max(len(past.hashes)-maxLooked, 0):]

@@ -15,7 +15,10 @@ import (
 // block once, and tells of what is in it, also while the pool is empty.
 func TestMined(t *testing.T) {
 	told := map[common.Hash]int{}
-	n := newTestNode(t, Config{Chain: chainOf(t), Mined: func(txs []common.Hash) {
+	n := newTestNode(t, Config{Chain: chainOf(t), Mined: func(txs []common.Hash, peers int) {
+		if peers != 1 {
+			t.Errorf("%d peers were asked", peers)
+		}
 		for _, h := range txs {
 			told[h]++
 		}
@@ -81,7 +84,7 @@ func TestMined(t *testing.T) {
 // TestMinedAgain: a block whose body nobody gives is not forgotten.
 func TestMinedAgain(t *testing.T) {
 	var told []common.Hash
-	n := newTestNode(t, Config{Chain: chainOf(t), Rules: Rules{bodies.rule(): ByOnion}, Mined: func(txs []common.Hash) { told = append(told, txs...) }})
+	n := newTestNode(t, Config{Chain: chainOf(t), Rules: Rules{bodies.rule(): ByOnion}, Mined: func(txs []common.Hash, _ int) { told = append(told, txs...) }})
 	connectGeth(t, n, eth.ETH70)
 	eventually(t, "the node knows the newest block", func() bool { return n.head.Load() != nil })
 	var past looked

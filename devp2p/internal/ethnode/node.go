@@ -50,8 +50,9 @@ type Config struct {
 	RTT func(id enode.ID, onion bool, took time.Duration)
 	// Seen is told of each transaction that a peer announces or sends. It must not wait.
 	Seen func(common.Hash, enode.ID)
-	// Mined is told of the transactions of each new block on which peers agree. It must not wait.
-	Mined func([]common.Hash)
+	// Mined is told of the transactions of each new block on which peers agree, and how many peers
+	// were asked. It must not wait.
+	Mined func(txs []common.Hash, peers int)
 }
 
 // A Node serves peers. It keeps no state of accounts, and no blocks.
@@ -106,7 +107,7 @@ func New(c Config) *Node {
 		c.Seen = func(common.Hash, enode.ID) {}
 	}
 	if c.Mined == nil {
-		c.Mined = func([]common.Hash) {}
+		c.Mined = func([]common.Hash, int) {}
 	}
 	n := &Node{
 		config:   c,

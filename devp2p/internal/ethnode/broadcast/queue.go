@@ -92,6 +92,7 @@ type entry struct {
 	targets map[enode.ID]bool // those it was or is being sent to; true: their pools have it
 	sent    int               // deliveries that succeeded
 	tries   int               // deliveries that began since the start
+	mined   bool              // one peer says that it is in a block
 }
 
 // retry returns how long to wait after a delivery that did not succeed.
@@ -243,17 +244,28 @@ func (q *Queue) Seen(h common.Hash, from enode.ID) {
 	q.kick()
 }
 
-// Mined tells the queue which transactions are in a block. It is cheap for transactions of others.
-func (q *Queue) Mined(block []common.Hash) {
+// Mined tells the queue which transactions are in a block, and how many peers were asked for that block.
+// It is cheap for transactions of others. One peer alone could say so to keep a transaction for itself: its
+// word counts only when there was time for others to get the transaction.
+func (q *Queue) Mined(block []common.Hash, peers int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, h := range block {
-		if e := q.txs[h]; e != nil && !e.state.done() {
-			e.state, e.why = Mined, "it is in a block on which the peers agree"
-			q.kick()
+		e := q.txs[h]
+		if e == nil || e.state.done() {
+			continue
 		}
+		if e.mined = true; peers > 1 {
+			e.state, e.why = Mined, whyMined
+		}
+		q.kick()
 	}
 }
+
+const whyMined = "it is in a block on which the peers agree"
+
+// alone is when the word of one peer counts that the transaction was mined.
+func (e *entry) alone() time.Time { return e.added.Add(againWait[1]) }
 
 // Run sends transactions until ctx ends. It waits for deliveries that are under way.
 func (q *Queue) Run(ctx context.Context) error {
@@ -285,8 +297,14 @@ func (q *Queue) step(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 	due := now.Add(time.Hour)
 	var ready []*entry
 	for _, h := range q.order {
-		switch e := q.txs[h]; {
+		e := q.txs[h]
+		if e.mined && e.alone().After(now) {
+			due = earlier(due, e.alone())
+		}
+		switch {
 		case e.state.done() || e.state == Sending:
+		case e.mined && !e.alone().After(now):
+			e.state, e.why = Mined, whyMined
 		case now.Sub(e.added) > keepTime:
 			e.state, e.why = Expired, "no other peer told of it within a day"
 		case e.next.After(now):

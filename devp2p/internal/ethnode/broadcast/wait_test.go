@@ -25,7 +25,7 @@ func TestMined(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		q.Mined([]common.Hash{{1}, tx.Hash()})
+		q.Mined([]common.Hash{{1}, tx.Hash()}, 2)
 		synctest.Wait()
 		if s := state(t, q, tx); s != Mined {
 			t.Errorf("%v", s)
@@ -33,7 +33,7 @@ func TestMined(t *testing.T) {
 		if s := state(t, q, other); s.done() {
 			t.Errorf("another one: %v", s)
 		}
-		q.Mined([]common.Hash{other.Hash()})
+		q.Mined([]common.Hash{other.Hash()}, 2)
 		n := w.times()
 		time.Sleep(keepTime)
 		if w.times() != n {
@@ -47,6 +47,37 @@ func TestMined(t *testing.T) {
 	run(t, w, dir, func(q *Queue) {
 		if all := q.Status(); len(all) != 0 {
 			t.Errorf("after a restart: %v", all)
+		}
+	})
+}
+
+// TestMinedByOne: one peer that says that a transaction was mined cannot keep it from a peer that becomes
+// known soon after that; and its word counts in the end.
+func TestMinedByOne(t *testing.T) {
+	w := &world{result: func(enode.ID) (Delivery, error) { return Delivery{Sent: true}, nil }}
+	w.add(1)
+	run(t, w, "", func(q *Queue) {
+		tx := newTx(1)
+		if _, _, err := q.Submit(tx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(firstWait[1])
+		q.Mined([]common.Hash{tx.Hash()}, 1)
+		synctest.Wait()
+		if s := state(t, q, tx); s.done() {
+			t.Errorf("%v by the word of one", s)
+		}
+		w.add(1)
+		time.Sleep(againWait[1] - firstWait[1] + time.Second)
+		if w.reached() != 2 {
+			t.Error("the other peer did not get it")
+		}
+		n := w.times()
+		if s := state(t, q, tx); s != Mined {
+			t.Errorf("%v in the end", s)
+		}
+		if time.Sleep(time.Hour); w.times() != n {
+			t.Error("it is sent on after it was mined")
 		}
 	})
 }
