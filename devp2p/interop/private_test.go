@@ -50,7 +50,7 @@ func TestPrivateTimes(t *testing.T) {
 		sent = append(sent, tx.Hash())
 	}
 	states := map[string]int{}
-	for _, h := range sent { // most were mined before the relay asked for them
+	for _, h := range sent { // also those that were mined before the relay asked for them
 		w.chain.await(t, "the end of sending", func(ctx context.Context) bool {
 			var s struct{ State string }
 			if err := raw.CallContext(ctx, &s, "chive_transaction", h); err != nil || s.State != "mined" && s.State != "accepted" {
