@@ -47,6 +47,9 @@ type Config struct {
 	// MayRest reports whether an idle link may rest as long as those between
 	// relays do. It must not block. If it is nil, none may.
 	MayRest func(*Link) bool
+	// Patient lets a link be opened also if those who wait for it have no more time: others who come later have it.
+	// A peer that is slow would else never be reached by who waits for less.
+	Patient bool
 	// Last reports whether a link is the last to be closed when memory is short. It must
 	// not block. If it is nil, none is.
 	Last func(*Link) bool

@@ -24,7 +24,7 @@ const stagger = 1500 * time.Millisecond
 const attemptTimeout = time.Minute
 
 // attempt is a channel that is being opened. It belongs to all callers that wait for
-// it and ends when the last of them leaves, so that the first caller's context does
+// it and ends when the last of them leaves (see Config.Patient), so that the first caller's context does
 // not end it for the others.
 type attempt struct {
 	key     string
@@ -65,8 +65,9 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 		return a.ch, a.err
 	case <-ctx.Done():
 		err := fault.New(fault.Timeout, "open channel: %w", context.Cause(ctx))
-		if last := m.leave(a); last && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, &ConnectError{err} // while others wait, the attempt goes on
+		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		if last := m.leave(a, late && m.cfg.Patient); last && late {
+			return nil, &ConnectError{err} // while others wait, it is too early to say
 		}
 		return nil, err
 	}
@@ -131,13 +132,13 @@ func (m *Manager) end(a *attempt) {
 	m.endLocked(a)
 }
 
-// leave removes one waiting caller from an attempt. The last one ends it, and the
+// leave removes one waiting caller from an attempt. The last one ends it unless it shall go on, and the
 // next caller starts another.
-func (m *Manager) leave(a *attempt) (last bool) {
+func (m *Manager) leave(a *attempt, goesOn bool) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a.waiting--
-	if last = a.waiting == 0; last {
+	if last = a.waiting == 0; last && !goesOn {
 		a.cancel()
 		m.endLocked(a)
 	}

@@ -116,6 +116,43 @@ func TestAttemptOutlivesFirst(t *testing.T) {
 	})
 }
 
+// TestPatientAttempt: with patience, an attempt goes on for who comes later when the time of those who waited is over, and not
+// for ever. It ends with those who leave by themselves.
+func TestPatientAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d dials
+		m := d.manager()
+		m.cfg.Patient = true
+		get := func(within time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			_, err := m.Get(ctx, hole("127.1.0.1:1"))
+			synctest.Wait()
+			return err
+		}
+		began := time.Now()
+		for range 5 {
+			var c *ConnectError
+			if err := get(attemptTimeout / 6); !errors.As(err, &c) || !fault.Is(err, fault.Timeout) || len(d.addrs) != 1 || d.open != 1 {
+				t.Errorf("%v: %d dials, %d under way", err, len(d.addrs), d.open)
+			}
+		}
+		if err := get(attemptTimeout); time.Since(began) != attemptTimeout || d.open != 0 {
+			t.Errorf("the attempt took %v: %v", time.Since(began), err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := m.Get(ctx, hole("127.1.0.1:1")); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(d.addrs) != 2 {
+			t.Errorf("%d dials", len(d.addrs))
+		}
+		d.end(t, m)
+	})
+}
+
 // TestAttemptEnds: who joins an attempt does not keep it alive for ever.
 func TestAttemptEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

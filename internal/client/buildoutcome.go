@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/guard"
 )
 
@@ -59,12 +60,22 @@ func (b *building) askForAnother() {
 	b.slow()
 }
 
-// unreachable reports whether the guard could not be connected to. That alone says that it is
-// down: who floods a guard, or makes circuits fail, must not drive its clients to other guards.
-func unreachable(err error) bool {
+// unreachable reports whether the guard could not be connected to, and whether it was only silent. That alone says that
+// it is down: who floods a guard, or makes circuits fail, must not drive its clients to other guards.
+func unreachable(err error) (how guard.Failure, ok bool) {
 	var c *channel.ConnectError
-	return errors.As(err, &c)
+	if !errors.As(err, &c) {
+		return 0, false
+	}
+	if fault.Is(c.Err, fault.Timeout) {
+		return guard.Silent, true
+	}
+	return guard.Unreachable, true
 }
+
+// guardPatience is how long a guard must be silent until a client goes on to the next one. C tor waits until the kernel
+// gives up the connection, which Linux does after 127 seconds, and for 300 in the midst of TLS.
+const guardPatience = 127 * time.Second
 
 // reportFailure tells the guard and the estimator why the circuit failed.
 func (b *building) reportFailure(ctx context.Context, err error, now time.Time) {
@@ -80,6 +91,7 @@ func (b *building) reportFailure(ctx context.Context, err error, now time.Time) 
 		b.firstHopSilent(b.ch, b.asked)
 	}
 	u := b.path.Guard
+	how, connecting := unreachable(err)
 	switch {
 	case u == nil:
 	case hops > 0 && ctx.Err() == nil:
@@ -87,8 +99,8 @@ func (b *building) reportFailure(ctx context.Context, err error, now time.Time) 
 			u.TimedOut()
 		}
 		u.Failed(now, guard.Beyond)
-	case unreachable(err) && ctx.Err() == nil && !b.proxyFailed(ctx, err):
-		u.Failed(now, guard.Unreachable)
+	case connecting && ctx.Err() == nil && !b.proxyFailed(ctx, err):
+		u.Failed(now, how)
 	default: // this client gave up, or what happened says nothing about the guard
 		u.Cancelled(now)
 	}

@@ -289,14 +289,15 @@ func (k *caches) makeOne(b *cacheBuild, t linkspec.Target, use *guard.Use, until
 	defer cancel()
 	d, err := k.build(ctx, t)
 	now := time.Now()
+	how, connecting := unreachable(err)
 	switch {
 	case err == nil:
 		if d.use = use; use != nil {
 			use.Succeeded(now)
 		}
 	case use == nil:
-	case unreachable(err) && k.ctx.Err() == nil && !k.c.proxyFailed(k.c.ctx, err):
-		use.Failed(now, guard.Unreachable)
+	case connecting && k.ctx.Err() == nil && !k.c.proxyFailed(k.c.ctx, err):
+		use.Failed(now, how)
 	default:
 		use.Cancelled(now)
 	}

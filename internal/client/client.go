@@ -138,7 +138,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
-	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Watch: c.watch.link, Memory: c.memory}
+	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Watch: c.watch.link, Memory: c.memory, Patient: true}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log, Memory: c.memory, Common: !cfg.Fast}, c.dial)
 	c.caches = newCaches(c)
 	c.onion = newOnion(c)

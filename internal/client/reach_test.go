@@ -71,20 +71,22 @@ func TestProxyIsNoGuard(t *testing.T) {
 		proxy  *upstream.Proxy
 		dial   func(context.Context, netip.AddrPort) (net.Conn, error)
 		within time.Duration
+		fast   bool
 		blames bool // the guard
 	}{
-		"proxy refuses connections": {proxy, refuse, time.Minute, false},
-		"proxy wants a password":    {proxy, answering(t, "\x05\xff"), time.Minute, false},
-		"proxy is none":             {proxy, answering(t, "HTTP/1.1 400 Bad\r\n"), time.Minute, false},
-		"proxy is silent":           {proxy, silent, 50 * time.Millisecond, false},
-		"guard refuses the proxy":   {proxy, answering(t, "\x05\x00", "\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00"), time.Minute, true},
-		"guard is silent":           {proxy, answering(t, "\x05\x00", ""), time.Minute, true},
-		"proxy ends":                {proxy, once(answering(t, "\x05\x00", "")), time.Minute, false},
-		"guard refuses":             {nil, refuse, time.Minute, true},
-		"guard is silent, no proxy": {nil, silent, 50 * time.Millisecond, true},
+		"proxy refuses connections": {proxy, refuse, time.Minute, false, false},
+		"proxy wants a password":    {proxy, answering(t, "\x05\xff"), time.Minute, false, false},
+		"proxy is none":             {proxy, answering(t, "HTTP/1.1 400 Bad\r\n"), time.Minute, false, false},
+		"proxy is silent":           {proxy, silent, 50 * time.Millisecond, false, false},
+		"guard refuses the proxy":   {proxy, answering(t, "\x05\x00", "\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00"), time.Minute, false, true},
+		"guard is silent":           {proxy, answering(t, "\x05\x00", ""), time.Minute, false, true},
+		"proxy ends":                {proxy, once(answering(t, "\x05\x00", "")), time.Minute, false, false},
+		"guard refuses":             {nil, refuse, time.Minute, false, true},
+		"guard is silent, no proxy": {nil, silent, 50 * time.Millisecond, false, false}, // it was for a moment
+		"guard is silent, in haste": {nil, silent, 50 * time.Millisecond, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := New(Config{Network: made.Network, Dial: c.dial, Upstream: c.proxy})
+			client, err := New(Config{Network: made.Network, Dial: c.dial, Upstream: c.proxy, Fast: c.fast})
 			if err != nil {
 				t.Fatal(err)
 			}

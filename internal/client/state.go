@@ -35,8 +35,13 @@ func sweepState(cfg *Config) {
 }
 
 func newGuards(cfg *Config) (*guard.Manager, error) {
+	patience := guardPatience
+	if cfg.Fast {
+		patience = 0
+	}
 	return guard.New(guard.Config{
-		Version: "chive", Rand: newRand(), Log: cfg.Log,
+		Patience: patience,
+		Version:  "chive", Rand: newRand(), Log: cfg.Log,
 		UseBridges: len(cfg.Bridges) > 0, Filter: cfg.Path.GuardFilter(nil),
 		NumTraffic: cfg.NumEntryGuards, NumDirectory: cfg.NumDirectoryGuards,
 	}, cfg.store("guards.json"), time.Now())

@@ -102,6 +102,9 @@ type Config struct {
 	// of primary guards to choose from, for traffic and for directory requests (C
 	// tor's NumEntryGuards and NumDirectoryGuards).
 	NumTraffic, NumDirectory int
+	// Patience is how long a guard must be silent until it counts as one that cannot be connected to; zero:
+	// its first silence is enough.
+	Patience time.Duration
 	// Version is saved with every guard that is added to the sample.
 	Version string
 	// Rand chooses guards and dates; it must be unpredictable, for example

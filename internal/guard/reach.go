@@ -51,6 +51,19 @@ func (g *sampled) considerRetry(now time.Time) {
 	}
 }
 
+// silencePause is how long nobody may ask a silent guard until its silence counts anew.
+const silencePause = time.Minute
+
+// silent notes that the guard, asked at a time, did not answer until now. It returns for how long it has not
+// answered. That nobody asked in a long pause says nothing about the guard.
+func (g *sampled) silent(asked, now time.Time) time.Duration {
+	if g.silentSince.IsZero() || asked.Sub(g.silentUntil) > silencePause || asked.Before(g.silentSince) {
+		g.silentSince = asked
+	}
+	g.silentUntil = now
+	return now.Sub(g.silentSince)
+}
+
 // forgive lets an unreachable guard be tried at once. It keeps the time since which
 // the guard fails, because the guard is not known to work.
 func (g *sampled) forgive() {

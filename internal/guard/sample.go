@@ -27,6 +27,8 @@ type sampled struct {
 	reach        reach
 	lastTried    time.Time // by the wall clock, which a suspended machine does not stop
 	failingSince time.Time // likewise
+	silentSince  time.Time // when the first of those was asked who were not answered, one after the other
+	silentUntil  time.Time // when the last of them stopped to wait
 	verdicts     uint64    // how often reach was found out
 	pending      int       // exploratory circuits that are being built through it
 	gone         bool      // no longer in the sample

@@ -29,6 +29,10 @@ const (
 	// unreachable. Strangers can make circuits fail, and streams and links end; if that
 	// counted, they could drive a client from guard to guard.
 	Unreachable Failure = iota
+	// Silent: nothing came of the connection to the guard before this client stopped to wait for it. The guard is
+	// unreachable once that has gone on for Config.Patience: who delays a guard for a moment, or a machine
+	// that is busy, must not move the client to another one.
+	Silent
 	// Beyond: the first hop was built, a later one was not. It is unknown which
 	// relay is to blame; path bias finds out over time.
 	Beyond
@@ -109,7 +113,7 @@ func (u *Use) Succeeded(now time.Time) Decision {
 		m.log().Debug("guard is up", "guard", g.id, "primary", g.primary)
 	}
 	exploratory := u.state == usableIfNoBetter
-	g.reach, g.failingSince = yes, time.Time{}
+	g.reach, g.failingSince, g.silentSince = yes, time.Time{}, time.Time{}
 	g.verdicts++
 	if u.set.confirm(g, &m.p, m.cfg.Rand, now) {
 		m.touchLocked()
@@ -141,13 +145,14 @@ func (u *Use) Failed(now time.Time, how Failure) {
 	if u.state == dead {
 		return
 	}
+	asked := u.since
 	u.to(dead, now)
-	if how == Unreachable && u.seen == g.verdicts {
+	if u.seen == g.verdicts && (how == Unreachable || how == Silent && g.silent(asked, now) >= m.cfg.Patience) {
 		g.verdicts++
 		if g.reach != no {
 			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.isConfirmed())
 		}
-		g.reach = no
+		g.reach, g.silentSince = no, time.Time{}
 		if g.failingSince.IsZero() {
 			g.failingSince = now.Round(0)
 		}
