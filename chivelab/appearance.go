@@ -25,7 +25,7 @@ const appearanceTime = 5 * time.Minute
 func appearanceCommand() *cobra.Command {
 	var tor, page, jsonFile string
 	var clients int
-	var idle time.Duration
+	var idle, delay time.Duration
 	var more []string
 	var program string
 	cmd := &cobra.Command{
@@ -66,7 +66,7 @@ too, with further lines of its torrc: without any difference the comparison sees
 			} else if allowed, err = appearance.Allowed(v); err != nil {
 				return err
 			}
-			s, err := appearance.Run(ctx, appearance.Plan{Tor: path, Clients: clients, Idle: idle,
+			s, err := appearance.Run(ctx, appearance.Plan{Tor: path, Clients: clients, Idle: idle, Delay: delay,
 				Subjects: []appearance.Subject{{Name: "first", Command: []string{path}}, second}})
 			if err != nil {
 				return err
@@ -89,12 +89,13 @@ too, with further lines of its torrc: without any difference the comparison sees
 	f.StringVar(&tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.IntVar(&clients, "clients", 12, "`NUMBER` of clients of each program")
 	f.DurationVar(&idle, "idle", 45*time.Second, "`TIME` between the first connection and the first use")
+	f.DurationVar(&delay, "delay", 0, "`TIME` that each link between a client and a relay takes, one way")
 	f.StringArrayVar(&more, "tor-option", nil, "`LINE` of the torrc of a C tor that is compared instead of Chive; may be repeated")
 	f.StringVar(&program, "chive", "", "`PATH` of another chive, which is compared instead of this one")
 	f.StringVar(&page, "write", "", "write the table as a page to `FILE`")
 	f.StringVar(&jsonFile, "json", "", "write the rows to `FILE`, as JSON")
 	f.SortFlags = false
-	cmd.AddCommand(appearancePathsCommand())
+	cmd.AddCommand(appearancePathsCommand(), appearanceAnswersCommand())
 	return cmd
 }
 

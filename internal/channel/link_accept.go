@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -22,14 +23,32 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 		if cfg.Identity == nil {
 			return nil, fault.New(fault.Config, "a responder needs an identity")
 		}
-		raw := overWire(raw, m)
+		under, raw := raw, overWire(raw, m)
 		conn := tls.Server(raw, cfg.Identity.server)
 		if err := conn.HandshakeContext(ctx); err != nil {
+			resetNoTLS(under, m.read, err)
 			return nil, tlsError(err)
 		}
 		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
-		return a.run(netaddr.Of(raw.RemoteAddr()))
+		l, err := a.run(netaddr.Of(raw.RemoteAddr()))
+		if cfg.Common && errors.Is(err, io.EOF) {
+			_ = conn.CloseWrite() // as Channel.answerEnd
+		}
+		return l, err
 	})
+}
+
+// Resettable is a connection that can be closed by a reset, as *net.TCPConn.
+type Resettable interface{ SetLinger(seconds int) error }
+
+// resetNoTLS has a connection closed by a reset if it began with something that is no record of TLS. C tor reads the header of
+// a record only, so its kernel resets a connection whose other bytes nobody has read.
+func resetNoTLS(raw net.Conn, read int, err error) {
+	const header = 5
+	var no tls.RecordHeaderError
+	if c, ok := raw.(Resettable); ok && read > header && errors.As(err, &no) {
+		_ = c.SetLinger(0) // an error says that it is closed already
+	}
 }
 
 // accepting is a responder's handshake after TLS.

@@ -18,6 +18,9 @@ import (
 // honest relay sends about 3 kB.
 const maxHandshakeBytes = 48 << 10
 
+// earlyFixed is the length of a fixed cell before VERSIONS has been exchanged: its circuit ID has two bytes.
+const earlyFixed = 2 + 1 + cell.PayloadLen
+
 // linkVersions are the link protocols that this end speaks, the best one last.
 var linkVersions = cell.Versions{4, 5}
 
@@ -81,8 +84,8 @@ func (h *handshakeCells) next(waiting string) (cell.Command, []byte, error) {
 		if h.version == 0 {
 			id, cmd = uint32(binary.BigEndian.Uint16(b)), cell.Command(b[2])
 			size, bodyAt = header+int(binary.BigEndian.Uint16(b[3:])), header
-			if cmd != cell.CmdVersions && cmd != cell.CmdVPadding && cmd != cell.CmdAuthorize {
-				return 0, nil, fault.New(fault.Protocol, "%v before VERSIONS", cmd)
+			if !cmd.IsVariable() {
+				size, bodyAt = earlyFixed, header
 			}
 		} else {
 			id, cmd, size, bodyAt = cell.CircID(b), cell.Cmd(b), cell.Size(b), cell.HeaderLen
@@ -90,11 +93,16 @@ func (h *handshakeCells) next(waiting string) (cell.Command, []byte, error) {
 				bodyAt = cell.VarHeaderLen
 			}
 		}
+		// Like C tor, wait for the whole of a cell that is not allowed, too: what is no cell, such as a request of HTTP, is
+		// mostly the begin of one.
+		if err := h.fill(size, waiting); err != nil {
+			return 0, nil, err
+		}
 		if id != 0 {
 			return 0, nil, fault.New(fault.Protocol, "%v: circuit ID %d in the handshake", cmd, id)
 		}
-		if err := h.fill(size, waiting); err != nil {
-			return 0, nil, err
+		if h.version == 0 && cmd != cell.CmdVersions && cmd != cell.CmdVPadding && cmd != cell.CmdAuthorize {
+			return 0, nil, fault.New(fault.Protocol, "%v before VERSIONS", cmd)
 		}
 		c := h.buf[h.off : h.off+size : h.off+size]
 		h.off += size
@@ -158,7 +166,7 @@ func unexpected(cmd cell.Command, waiting string) error {
 func ioError(err error, doing string) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.New(fault.Network, "%s: the peer closed the connection", doing)
+		return fault.New(fault.Network, "%s: the peer closed the connection (%w)", doing, io.EOF)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.New(fault.Timeout, "%s: %w", doing, hideAddr(err))
 	}

@@ -108,8 +108,8 @@ func TestHostileResponderCells(t *testing.T) {
 		"odd VERSIONS":              {"VERSIONS: offset 2", [][]byte{{0, 0, 7, 0, 3, 0, 4, 0}}},
 		"circuit ID in VERSIONS":    {"VERSIONS: circuit ID 1", [][]byte{{0, 1, 7, 0, 2, 0, 4}}},
 		"CERTS before VERSIONS":     {"CERTS before VERSIONS", [][]byte{{0, 0, 129, 0, 1, 0}}},
-		"PADDING before VERSIONS":   {"PADDING before VERSIONS", [][]byte{{0, 0, 0, 0, 0, 0}}},
-		"RELAY before VERSIONS":     {"RELAY before VERSIONS", [][]byte{{0, 0, 3, 0, 0, 0}}},
+		"PADDING before VERSIONS":   {"PADDING before VERSIONS", [][]byte{append([]byte{0, 0, 0}, make([]byte, cell.PayloadLen)...)}},
+		"RELAY before VERSIONS":     {"RELAY before VERSIONS", [][]byte{append([]byte{0, 0, 3}, make([]byte, cell.PayloadLen)...)}},
 		"VERSIONS again":            {"VERSIONS while waiting for CERTS", [][]byte{v, varCell(cell.CmdVersions, 0, 4)}},
 		"NETINFO first":             {"NETINFO while waiting for CERTS", [][]byte{v, n}},
 		"AUTH_CHALLENGE first":      {"AUTH_CHALLENGE while waiting for CERTS", [][]byte{v, ch, certs, n}},
@@ -305,7 +305,7 @@ func TestHostileInitiatorCells(t *testing.T) {
 	}
 	l, err := hostileInitiator(t, &LinkConfig{}, cell.Versions{3}.AppendCell(nil), nil)
 	refused(t, l, err, "no link protocol in common: the peer has [3]")
-	l, err = hostileInitiator(t, &LinkConfig{}, []byte{0, 0, 8, 0, 0}, nil)
+	l, err = hostileInitiator(t, &LinkConfig{}, append([]byte{0, 0, 8}, make([]byte, cell.PayloadLen)...), nil)
 	refused(t, l, err, "NETINFO before VERSIONS")
 }
 

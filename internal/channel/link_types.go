@@ -80,12 +80,15 @@ type LinkConfig struct {
 	// cell. The channel sends it: without one, the peer waits for it.
 	Common bool
 
+	// Timeout bounds a link handshake whose context has no earlier deadline; zero: HandshakeTimeout.
+	Timeout time.Duration
+
 	// AnyPeer lets Connect accept any identity that a relay proves, if it is called without
 	// an identity: for bridges with unknown fingerprints.
 	AnyPeer bool
 }
 
-// HandshakeTimeout bounds a link handshake whose context has no earlier deadline.
+// HandshakeTimeout bounds a link handshake whose context has no earlier deadline, unless LinkConfig has another one.
 const HandshakeTimeout = time.Minute
 
 // skewMaxHandshake is how long a handshake may take if its time is used for the clock skew.
@@ -129,7 +132,7 @@ func overWire(raw net.Conn, m *meter) net.Conn {
 	return &metered{raw, m}
 }
 
-// bounded runs a handshake on raw within ctx, HandshakeTimeout and the account of memory,
+// bounded runs a handshake on raw within ctx, the configuration's time and the account of memory,
 // closes raw when it fails, and adds a kind to the error.
 func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(context.Context, *meter) (*Link, error)) (*Link, error) {
 	address := cfg.Memory.Address(netaddr.Of(raw.RemoteAddr()))
@@ -137,7 +140,11 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 	held := address.Open(account.Handshake, func(error) { raw.SetDeadline(time.Unix(1, 0)) })
 	defer held.Close()
 	held.Reserve(handshakeCost)
-	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
+	most := cfg.Timeout
+	if most == 0 {
+		most = HandshakeTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	stop := context.AfterFunc(ctx, panics.Contain(cfg.Log, nil, func() { raw.SetDeadline(time.Unix(1, 0)) }))
 	var l *Link

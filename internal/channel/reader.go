@@ -57,11 +57,20 @@ func maxBody(cmd cell.Command) int {
 func (ch *Channel) readLoop() {
 	err := ch.read()
 	if errors.Is(err, io.EOF) {
+		ch.answerEnd()
 		err = fault.New(fault.Network, "channel: the peer closed the connection: %w", err)
 	} else if fault.KindOf(err) == fault.Unknown {
 		err = fault.New(fault.Network, "channel: read: %w", hideAddr(err))
 	}
 	ch.Close(err)
+}
+
+// answerEnd sends a last record if the link is to look like C tor's. OpenSSL answers the end of a connection by an alert of
+// this length.
+func (ch *Channel) answerEnd() {
+	if c, ok := ch.link.Conn.(interface{ CloseWrite() error }); ok && ch.link.Common {
+		_ = c.CloseWrite() // an error says that the peer is gone
+	}
 }
 
 // readBuffers are the readers' that have something to read.

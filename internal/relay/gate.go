@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 )
@@ -214,6 +215,16 @@ func (c *gatedConn) RemoteAddr() net.Addr {
 // SyscallConn implements syscall.Conn: a channel writes to a socket of the kernel's directly. It is an error where
 // there is none, and then the channel uses Read and Write alone.
 func (c *gatedConn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
+
+// SetLinger implements channel.Resettable.
+func (c *gatedConn) SetLinger(seconds int) error { return setLinger(c.Conn, seconds) }
+
+func setLinger(conn net.Conn, seconds int) error {
+	if c, ok := conn.(channel.Resettable); ok {
+		return c.SetLinger(seconds)
+	}
+	return errNoSocket
+}
 
 func (c *gatedConn) Close() error {
 	c.leave()

@@ -15,8 +15,20 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// handshakeTimeout bounds the link handshake of an incoming connection.
-const handshakeTimeout = 30 * time.Second
+// handshakeTimeout bounds the link handshake of an incoming connection. A bridge keeps it for as long as C tor does, as who looks
+// for bridges may try. What all of them hold is bounded by the gate, which closes the oldest to make room.
+const (
+	handshakeTimeout       = 30 * time.Second
+	bridgeHandshakeTimeout = 300 * time.Second
+)
+
+// patience returns how long an incoming connection may take for its link handshake.
+func (r *Relay) patience() time.Duration {
+	if r.cfg.Bridge {
+		return bridgeHandshakeTimeout
+	}
+	return handshakeTimeout
+}
 
 // tcpFor returns the network to listen in. A listener at all addresses takes the port of both
 // families, unless another one is for the same port of the other family.
@@ -79,7 +91,7 @@ func (r *Relay) welcome(ctx context.Context, conn net.Conn) {
 
 // shake does the link handshake of a connection that the gate has admitted.
 func (r *Relay) shake(ctx context.Context, c *gatedConn) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 	ch, err := r.channels.Accept(ctx, r.limits.limit(c))
 	r.gate.leaveHandshake(c.Conn)

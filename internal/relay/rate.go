@@ -128,6 +128,9 @@ type limited struct {
 	patience atomic.Int64
 }
 
+// SetLinger implements channel.Resettable.
+func (c *limited) SetLinger(seconds int) error { return setLinger(c.Conn, seconds) }
+
 // wait waits for n bytes' time; false when the connection was closed.
 func (c *limited) wait(b *allowance, n int) bool {
 	d := b.take(n, time.Now())

@@ -254,7 +254,7 @@ func (r *Relay) linkConfig() *channel.LinkConfig {
 			addrs = append(addrs, a.Addr())
 		}
 	}
-	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory, Bridge: r.cfg.Bridge, Common: r.cfg.Bridge}
+	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory, Bridge: r.cfg.Bridge, Common: r.cfg.Bridge, Timeout: max(r.patience(), channel.HandshakeTimeout)}
 }
 
 // allowTarget removes addresses at which no relay of the network can be, as C tor

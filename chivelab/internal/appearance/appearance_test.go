@@ -27,12 +27,7 @@ func TestAppearance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chive := filepath.Join(t.TempDir(), "chive")
-	build := exec.Command("go", "build", "-o", chive, "github.com/chivenet/chive/cmd/chive")
-	build.Stdout, build.Stderr = t.Output(), t.Output()
-	if err := build.Run(); err != nil {
-		t.Fatal(err)
-	}
+	chive := buildChive(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	s, err := Run(ctx, Plan{
@@ -62,4 +57,15 @@ func TestAppearance(t *testing.T) {
 	for _, w := range Judge(s.Compare("tor", "chive"), allowed) {
 		t.Errorf("Chive beside C tor: %s", w)
 	}
+}
+
+func buildChive(t *testing.T) string {
+	t.Helper()
+	chive := filepath.Join(t.TempDir(), "chive")
+	build := exec.Command("go", "build", "-o", chive, "github.com/chivenet/chive/cmd/chive")
+	build.Stdout, build.Stderr = t.Output(), t.Output()
+	if err := build.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return chive
 }

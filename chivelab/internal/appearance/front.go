@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -19,7 +20,8 @@ type front struct {
 	r      *recorder
 	relay  int
 	ln     net.Listener
-	behind string // the relay's own port
+	behind string        // the relay's own port
+	delay  time.Duration // of what clients send and get, one way
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
@@ -27,12 +29,12 @@ type front struct {
 	closed bool                  // guarded by mu
 }
 
-func newFront(r *recorder, relay int, behind string) (*front, error) {
+func newFront(r *recorder, relay int, behind string, delay time.Duration) (*front, error) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fault.New(fault.Local, "a recorder's port: %w", err)
 	}
-	f := &front{r: r, relay: relay, ln: ln, behind: behind, open: map[net.Conn]struct{}{}}
+	f := &front{r: r, relay: relay, ln: ln, behind: behind, delay: delay, open: map[net.Conn]struct{}{}}
 	f.wg.Go(f.serve)
 	return f, nil
 }
@@ -107,13 +109,17 @@ func (f *front) pass(c *net.TCPConn) {
 			f.r.mu.Unlock()
 		}()
 	}
+	var delay time.Duration
+	if k.client != nil {
+		delay = f.delay
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		relayBytes(c, behind, nil)
+		relayBytes(later(c, delay), behind, nil)
 		c.CloseWrite()
 	})
 	w := &records{r: f.r, k: k}
-	err = relayBytes(behind, c, w.feed)
+	err = relayBytes(later(behind, delay), c, w.feed)
 	f.r.mu.Lock()
 	if k.ended, k.how = time.Now(), "FIN"; err != nil {
 		k.how = "RST"
@@ -124,7 +130,8 @@ func (f *front) pass(c *net.TCPConn) {
 }
 
 // relayBytes copies until the end of src. The error is nil if src ended in order.
-func relayBytes(dst, src net.Conn, see func([]byte)) error {
+func relayBytes(dst io.WriteCloser, src net.Conn, see func([]byte)) error {
+	defer dst.Close()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buf)

@@ -30,6 +30,7 @@ type layout struct {
 	relays, exits, bridges int
 	weight                 func(i int) int // of the i-th, in kB/s; nil: all have the same
 	onion                  bool            // there is an onion service
+	delay                  time.Duration   // of the links between clients and relays, one way
 }
 
 // recording is where clients are recorded. There are enough relays for two guards, their middles and two exits of one
@@ -143,7 +144,7 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 			return nil, err
 		}
 		behind := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		f, err := newFront(nw.rec, i, behind.String())
+		f, err := newFront(nw.rec, i, behind.String(), nw.layout.delay)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ type Plan struct {
 	Subjects []Subject
 	Clients  int           // of each subject, and half as many, but two at least, in each other role
 	Idle     time.Duration // from the first connection until the first use
+	Delay    time.Duration // of the links between clients and their guards, one way
 	Log      *slog.Logger
 }
 
@@ -30,7 +31,9 @@ func Run(ctx context.Context, p Plan) (s *Seen, err error) {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
-	nw, err := startNetwork(ctx, p.Tor, recording, p.Log)
+	l := recording
+	l.delay = p.Delay
+	nw, err := startNetwork(ctx, p.Tor, l, p.Log)
 	if err != nil {
 		return nil, err
 	}
