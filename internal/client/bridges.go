@@ -30,6 +30,8 @@ type bridges struct {
 	setting sync.Mutex // held while the bridges change; guards procs
 	procs   []*proc
 
+	saving sync.Mutex // held while the descriptors are written; taken before mu
+
 	mu      sync.Mutex // guards the fields below, and the bridges' fields
 	all     []*bridge
 	byAddr  map[netip.AddrPort]*way
@@ -69,6 +71,8 @@ type bridge struct {
 	id   ident.RelayID
 	desc *netdoc.RouterDesc
 	err  error // why there is no newer descriptor
+	// recalled: desc is of an earlier run, and the bridge has not confirmed it
+	recalled bool
 }
 
 // How often a bridge's descriptor is fetched (C tor: every three hours), and
@@ -135,6 +139,7 @@ func newBridges(c *Client) (*bridges, error) {
 
 // run begins to keep the descriptors of all bridges.
 func (bs *bridges) run() {
+	bs.recall()
 	bs.publish()
 	bs.start(bs.all)
 }
@@ -165,6 +170,7 @@ func (bs *bridges) keep(b *bridge) {
 		b.err = err
 		bs.mu.Unlock()
 		if err != nil {
+			bs.disown(b, err)
 			wait = retry
 			retry = min(2*retry, bridgeRetryMax)
 			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", wait, "err", err)
@@ -227,12 +233,13 @@ func (bs *bridges) refresh(b *bridge) error {
 		return fault.New(fault.Protocol, "bridge: its descriptor has no onion key")
 	}
 	bs.mu.Lock()
-	b.desc = desc
+	b.desc, b.recalled = desc, false
 	b.id = ident.RelayID{RSA: desc.RSA, Ed: desc.Ed}
 	close(bs.changed)
 	bs.changed = make(chan struct{})
 	bs.mu.Unlock()
 	bs.publish()
+	bs.save()
 	if p := c.pool.Load(); p != nil {
 		p.Retry()
 	}
