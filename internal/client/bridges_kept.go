@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -71,18 +70,21 @@ func (bs *bridges) save() {
 	}
 	bs.saving.Lock() // an older list must not replace a newer one
 	defer bs.saving.Unlock()
-	var text []byte
-	bs.mu.Lock()
-	for _, b := range bs.all {
-		if b.desc != nil && len(text)+len(b.desc.Text) < maxKept {
-			text = append(bytes.TrimRight(text, "\n"), '\n')
-			text = append(text, b.desc.Text...)
-		}
-	}
-	bs.mu.Unlock()
-	if err := atomicfile.Write(file, bytes.TrimLeft(text, "\n"), atomicfile.Secret); err != nil {
+	if err := atomicfile.Write(file, bs.texts(), atomicfile.Secret); err != nil {
 		bs.c.log.Warn("the descriptors of bridges cannot be saved", "err", err)
 	}
+}
+
+// texts returns the descriptors one after the other.
+func (bs *bridges) texts() (text []byte) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	for _, b := range bs.all {
+		if b.desc != nil && len(text)+len(b.desc.Text) < maxKept {
+			text = append(append(text, b.desc.Text...), '\n') // an empty line between two does no harm
+		}
+	}
+	return text
 }
 
 // disown forgets a descriptor of before whose bridge answers with an error: its keys may be others now. A bridge that cannot be
