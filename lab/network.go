@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/ports"
@@ -125,6 +126,12 @@ func (nw *Network) makeDir() (err error) {
 	if err := os.MkdirAll(nw.Dir, 0o700); err != nil {
 		return local(err)
 	}
+	// No network is started from another one's files, so none of them needs to outlast a crash of the machine.
+	end, err := atomicfile.Passing(nw.Dir)
+	if err != nil {
+		return err
+	}
+	nw.onClose(func() error { end(); return nil })
 	// A mixture of old and new keys and descriptors does not work.
 	nw.NetworkFile = filepath.Join(nw.Dir, "network.toml")
 	if _, err := os.Lstat(nw.NetworkFile); err == nil {

@@ -24,11 +24,11 @@ const (
 const tmpSuffix = ".tmp"
 
 // Write replaces or creates the file at path with data, and waits until the data is
-// on the disk. The folder must exist. If path is a device or a pipe, Write writes to
+// on the disk, except below a folder of Passing. The folder must exist. If path is a device or a pipe, Write writes to
 // it directly. A symbolic link stays, and its target is replaced. Errors are of kind
 // fault.Local.
 func Write(path string, data []byte, mode os.FileMode) error {
-	return replace(path, mode, true, func(w io.Writer) error {
+	return replace(path, mode, !isPassing(path), func(w io.Writer) error {
 		_, err := w.Write(data)
 		return fault.Wrap(fault.Local, err)
 	})
