@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"crypto/rand"
-	"crypto/rsa"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/netdir"
@@ -40,9 +40,11 @@ func periodParams(interval time.Duration) netdoc.Params {
 	return netdoc.Params{{Name: "hsdir_interval", Value: minutes}}
 }
 
-// identityBits is the size of the lab's identity keys. A real authority's key is
-// larger: to make one takes longer than the rest of the start.
-const identityBits = 2048
+// Sizes of the lab's authorities' keys. A real authority's identity key is larger: rsakeys has no primes for that.
+const (
+	identityBits = 2048
+	signingBits  = 2048
+)
 
 // startChive makes a network whose authorities are Chive's.
 func (nw *Network) startChive(ctx context.Context) error {
@@ -147,14 +149,31 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 	} else if h != nil {
 		c.Dial = h.Dial
 	}
-	identity, err := rsa.GenerateKey(rand.Reader, identityBits)
+	c.NewRSA = n.network.keys.Key
+	var err error
+	c.Keys, err = n.network.authorityKeys(c.DirPort)
+	return err
+}
+
+// authorityKeys makes an authority's keys for some months.
+func (nw *Network) authorityKeys(address netip.AddrPort) (*authority.Keys, error) {
+	identity, err := nw.keys.Key(identityBits)
 	if err != nil {
-		return local(err)
+		return nil, err
 	}
-	if c.Keys, err = authority.Certify(rand.Reader, identity, c.DirPort, time.Now(), 12); err != nil {
-		return err
+	k := &authority.Keys{}
+	if k.Signing, err = nw.keys.Key(signingBits); err != nil {
+		return nil, err
 	}
-	return c.Keys.AddRelayIdentity(rand.Reader)
+	now := time.Now().UTC().Truncate(time.Second)
+	if k.Cert, err = netdoc.MakeAuthCert(rand.Reader, identity, k.Signing, address, now, now.AddDate(1, 0, 0)); err != nil {
+		return nil, err
+	}
+	if k.RSA, err = nw.keys.Key(cert.RSAIdentityBits); err != nil {
+		return nil, err
+	}
+	k.Ed, err = cert.GenerateExpanded(rand.Reader)
+	return k, err
 }
 
 // openPorts opens an authority's ports. For an authority in its own process it

@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"crypto/rand"
+	"crypto/rsa"
 	"io"
 	"log/slog"
 	"net"
@@ -57,6 +58,8 @@ type Config struct {
 	Now  func() time.Time                                                 // default time.Now
 	Rand io.Reader                                                        // default crypto/rand
 	Log  *slog.Logger                                                     // default none
+	// NewRSA makes the RSA keys of links, of a number of bits; default rsa.GenerateKey.
+	NewRSA func(bits int) (*rsa.PrivateKey, error)
 	// MaxMemory bounds what others can make the authority hold, in bytes:
 	// uploads, requests, links and their circuits. Default 512 MiB.
 	MaxMemory int64

@@ -94,6 +94,7 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 		return nil, err
 	}
 	o.identity = channel.NewRelayIdentity(o.a.cfg.Keys.RSA, o.a.cfg.Keys.Ed, signing, now.Add(signingLife))
+	o.identity.NewRSA = o.a.cfg.NewRSA
 	keys, err := o.identity.NewRelayKeys(o.a.cfg.Rand, now)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Package rsakeys makes RSA keys for the nodes of a laboratory: many keys out of few primes, since finding primes is
-// most of what a network of many relays needs to start. Whoever has two of the keys can compute the primes that they
-// share: these keys are for networks that end with the process, and for nothing else.
+// Package rsakeys makes RSA keys for the nodes of a laboratory, since finding primes is most of what a small network needs
+// to start. One prime of each key is written in this package, and many keys share the other one: anybody who has the public
+// key can compute the private one. These keys are for networks that end with the process, and for nothing else.
 package rsakeys
 
 import (
@@ -17,12 +17,17 @@ const exponent = 65537
 
 // Source makes keys. Its zero value is ready to use, from any goroutine.
 type Source struct {
-	mu     sync.Mutex // guards what follows; held while a prime is looked for
-	primes map[int][]*big.Int
-	next   map[int][2]int // the pair of primes that the next key of a size has: the second is the greater index
+	mu    sync.Mutex // guards what follows; held while a prime is looked for
+	fresh map[int]*fresh
 }
 
-// Key returns a key of a number of bits, which is even. No two keys have the same modulus.
+// fresh is a prime of this process, and how many keys of its size have it: each with another of the known primes.
+type fresh struct {
+	prime *big.Int
+	keys  int
+}
+
+// Key returns a key of 1024 or of 2048 bits. No two keys have the same modulus.
 func (s *Source) Key(bits int) (*rsa.PrivateKey, error) {
 	p, q, err := s.pair(bits)
 	if err != nil {
@@ -33,7 +38,7 @@ func (s *Source) Key(bits int) (*rsa.PrivateKey, error) {
 	k := &rsa.PrivateKey{
 		PublicKey: rsa.PublicKey{N: new(big.Int).Mul(p, q), E: exponent},
 		D:         new(big.Int).ModInverse(e, phi),
-		Primes:    []*big.Int{new(big.Int).Set(p), new(big.Int).Set(q)},
+		Primes:    []*big.Int{new(big.Int).Set(p), q},
 	}
 	k.Precompute()
 	if err := k.Validate(); err != nil {
@@ -44,28 +49,28 @@ func (s *Source) Key(bits int) (*rsa.PrivateKey, error) {
 
 // pair returns two primes that no key has together.
 func (s *Source) pair(bits int) (p, q *big.Int, err error) {
+	size := bits / 2
+	table := steps[size]
+	if table == nil {
+		return nil, nil, fault.New(fault.Local, "lab: RSA keys of %d bits are not made here", bits)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.primes == nil {
-		s.primes, s.next = map[int][]*big.Int{}, map[int][2]int{}
+	if s.fresh == nil {
+		s.fresh = map[int]*fresh{}
 	}
-	at, ok := s.next[bits]
-	if !ok {
-		at = [2]int{0, 1}
-	}
-	for len(s.primes[bits]) <= at[1] {
-		p, err := prime(bits / 2)
+	f := s.fresh[size]
+	if f == nil || f.keys == len(table) {
+		p, err := prime(size)
 		if err != nil {
-			return nil, nil, fault.New(fault.Local, "lab: a prime of %d bits: %w", bits/2, err)
+			return nil, nil, fault.New(fault.Local, "lab: a prime of %d bits: %w", size, err)
 		}
-		s.primes[bits] = append(s.primes[bits], p)
+		f = &fresh{prime: p}
+		s.fresh[size] = f
 	}
-	p, q = s.primes[bits][at[0]], s.primes[bits][at[1]]
-	if at[0]++; at[0] == at[1] {
-		at = [2]int{0, at[1] + 1}
-	}
-	s.next[bits] = at
-	return p, q, nil
+	q = known(size, f.keys)
+	f.keys++
+	return f.prime, q, nil
 }
 
 // prime returns a prime p of which p-1 and the exponent have no common divisor. Its two highest bits are set, so that the

@@ -4,8 +4,11 @@ import (
 	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
+	"math/big"
 	"sync"
 	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // TestKeys: keys differ, have the size that was asked for, also when many ask at the same time, and sign.
@@ -43,12 +46,52 @@ func TestKeys(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := len(s.primes[1024]); got != 10 { // 9 primes have 36 pairs
-		t.Errorf("%d keys took %d primes", n, got)
+	if first, last := keys[0].Primes[0], keys[n-1].Primes[0]; first.Cmp(last) != 0 {
+		t.Errorf("%d keys have more than one prime of this process", n)
 	}
 }
 
-// TestSizes: each size has primes of its own.
+// TestKnown: the numbers in the table are primes, of the right size, that an exponent can be inverted for, and all differ.
+func TestKnown(t *testing.T) {
+	for size, table := range steps {
+		seen := map[string]bool{}
+		for i := range table {
+			p := known(size, i)
+			if p.BitLen() != size || p.Bit(size-2) != 1 || new(big.Int).Mod(p, big.NewInt(exponent)).Int64() == 1 || seen[p.String()] {
+				t.Fatalf("the %dth number of %d bits cannot be used", i, size)
+			}
+			seen[p.String()] = true
+			if !p.ProbablyPrime(0) {
+				t.Fatalf("the %dth number of %d bits is no prime", i, size)
+			}
+		}
+	}
+}
+
+// TestMany: when a prime has met all known ones, another one takes its place.
+func TestMany(t *testing.T) {
+	var s Source
+	seen := map[string]bool{}
+	n := len(steps[512])
+	for i := range n + 2 {
+		p, q, err := s.pair(1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if modulus := new(big.Int).Mul(p, q).String(); seen[modulus] {
+			t.Fatalf("key %d of %d is there twice", i, n)
+		} else {
+			seen[modulus] = true
+		}
+	}
+	var other Source
+	p, q, err := other.pair(1024)
+	if err != nil || seen[new(big.Int).Mul(p, q).String()] {
+		t.Errorf("two networks have one key: %v", err)
+	}
+}
+
+// TestSizes: each size has primes of its own, and others are refused.
 func TestSizes(t *testing.T) {
 	var s Source
 	for _, bits := range []int{1024, 2048, 1024} {
@@ -59,6 +102,9 @@ func TestSizes(t *testing.T) {
 		if k.N.BitLen() != bits {
 			t.Errorf("a key of %d bits has %d", bits, k.N.BitLen())
 		}
+	}
+	if _, err := s.Key(1536); !fault.Is(err, fault.Local) {
+		t.Errorf("a key of a size without primes: %v", err)
 	}
 }
 
