@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"io"
+	"math/bits"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -90,7 +91,7 @@ func encode(b []byte, enc string, hour bool) ([]byte, error) {
 	case "deflate": // zlib's format, as in HTTP
 		w = zlib.NewWriter(&out)
 	case "x-zstd":
-		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<22), zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstdLevel(len(b), hour)))
+		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window(len(b))), zstd.WithLowerEncoderMem(true), zstd.WithEncoderLevel(zstdLevel(len(b), hour)))
 		if err != nil {
 			return nil, fault.Wrap(fault.Local, err)
 		}
@@ -105,6 +106,11 @@ func encode(b []byte, enc string, hour bool) ([]byte, error) {
 		return nil, fault.Wrap(fault.Local, err)
 	}
 	return bytes.Clone(out.Bytes()), nil // without what the buffer has to spare
+}
+
+// window returns the window of a zstd stream: no larger than the document needs, since who decodes takes as much memory.
+func window(size int) int {
+	return 1 << min(max(bits.Len(uint(size)), 10), 22)
 }
 
 // bestFrom is the size from which an hour's document is worth the best compression: its tables alone take 34 MB for the time.
