@@ -41,6 +41,7 @@ type Network struct {
 	tor         *ctor.Network // whose authorities are this network's; nil if they are Chive's
 	leases      ports.Leases
 	keys        rsakeys.Source
+	documents   netdir.Shared // of the relays of a large network
 
 	mu     sync.Mutex
 	nodes  []*Node                    // guarded by mu

@@ -127,7 +127,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := openRelay(cfg, h, &n.network.keys)
+	r, err := openRelay(cfg, h, n.network)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
 	}

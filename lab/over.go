@@ -8,7 +8,6 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/rsakeys"
 	innerrelay "github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/relay"
 )
@@ -48,8 +47,11 @@ func (nw *Network) hostOf(name string) (Host, error) {
 }
 
 // openRelay makes a relay on its node's host; nil: the kernel's network.
-func openRelay(cfg relay.Config, h Host, keys *rsakeys.Source) (*relay.Relay, error) {
-	over := innerrelay.Over{NewRSA: keys.Key}
+func openRelay(cfg relay.Config, h Host, nw *Network) (*relay.Relay, error) {
+	over := innerrelay.Over{NewRSA: nw.keys.Key}
+	if nw.opts.large() {
+		over.Documents = &nw.documents
+	}
 	if h != nil {
 		over.Dial, over.OpenPort = h.Dial, func(at netip.AddrPort) (net.Listener, error) { return h.Listen(at.Port()) }
 	}

@@ -43,7 +43,7 @@ func newOver(cfg Config, over relay.Over) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Dial, in.OpenPort, in.NewRSA, in.TransportDir = over.Dial, over.OpenPort, over.NewRSA, over.TransportDir
+	in.Dial, in.OpenPort, in.NewRSA, in.Documents, in.TransportDir = over.Dial, over.OpenPort, over.NewRSA, over.Documents, over.TransportDir
 	if err := in.Check(); err != nil {
 		return nil, err
 	}

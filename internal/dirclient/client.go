@@ -41,7 +41,7 @@ func New(cfg Config) *Client {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), store: store{dir: cfg.Dir, log: cfg.Log}, certs: newCertStore(cfg.Network.V3Idents())}
+	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), store: store{dir: cfg.Dir, log: cfg.Log}, loader: netdir.Loader{Shared: cfg.Shared}, certs: newCertStore(cfg.Network.V3Idents())}
 }
 
 // Directory returns the newest directory that was published. It may lack

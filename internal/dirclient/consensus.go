@@ -62,7 +62,7 @@ func (c *Client) takeConsensus(ctx context.Context, res *response) (changed bool
 	}
 	defer func() {
 		if err != nil { // whoever sent it chose what the loader would keep
-			c.loader = netdir.Loader{}
+			c.loader = netdir.Loader{Shared: c.cfg.Shared}
 		}
 	}()
 	d, parsed, err := c.loader.Consensus(doc, c.latest)
@@ -152,5 +152,8 @@ func (c *Client) checkClock(res *response) {
 // published one is still good and has more microdescriptors.
 func (c *Client) take(d *netdir.Directory, parsed *netdoc.Consensus) {
 	c.latest, c.signed = d, parsed.SHA3Signed
+	if s := c.cfg.Shared; s != nil {
+		s.Verified(d)
+	}
 	c.offer()
 }

@@ -97,6 +97,7 @@ type Config struct {
 	Log      *slog.Logger     // nil: silent
 	Now      func() time.Time // nil: time.Now
 	Keeper   Keeper           // nil: the texts are not kept
+	Shared   *netdir.Shared   // documents of other clients of this process, too; nil: nothing is shared
 	Progress func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
 	// Hold waits as long as nothing shall be fetched, and reports false if ctx has ended; nil: nothing is held up.
 	Hold func(ctx context.Context) bool
@@ -108,7 +109,6 @@ type Config struct {
 type Keeper interface {
 	KeepConsensus(text []byte)
 	KeepCerts(certs []*netdoc.AuthCert)
-	// KeepMicrodesc keeps a microdescriptor that the newest consensus names; its
-	// text is part of a larger one.
+	// KeepMicrodesc keeps a microdescriptor that the newest consensus names.
 	KeepMicrodesc(text []byte)
 }

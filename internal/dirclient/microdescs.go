@@ -74,6 +74,18 @@ const publishEvery = 16
 // not be fetched.
 func (c *Client) updateMicrodescs(ctx context.Context) error {
 	adding := c.loader.Add(c.latest)
+	if s := c.cfg.Shared; s != nil {
+		c.takeShared(adding)
+		if adding.Missing() == 0 {
+			return nil
+		}
+		done, err := s.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		c.takeShared(adding)
+	}
 	queue := split(c.latest.MissingMicrodescs())
 	answers := make(chan microAnswer, maxParallel)
 	ctx, cancel := context.WithCancel(ctx)
@@ -158,10 +170,31 @@ func (c *Client) takeMicrodescs(adding *netdir.Adding, res *response) error {
 	return err
 }
 
-func (c *Client) keepMicrodesc(text []byte) {
-	if k := c.cfg.Keeper; k != nil {
-		k.KeepMicrodesc(text)
+// takeShared takes the microdescriptors that other clients of this process have.
+func (c *Client) takeShared(adding *netdir.Adding) {
+	var text []byte
+	n := adding.Take(func(one []byte) {
+		if c.store.dir != "" {
+			text = append(text, one...)
+		}
+		c.keepMicrodesc(one)
+	})
+	c.store.appendMicrodescs(text)
+	if n > 0 {
+		c.latest = adding.Directory()
+		c.offer()
 	}
+}
+
+func (c *Client) keepMicrodesc(text []byte) {
+	k := c.cfg.Keeper
+	if k == nil {
+		return
+	}
+	if c.cfg.Shared == nil { // then it is part of a larger text
+		text = bytes.Clone(text)
+	}
+	k.KeepMicrodesc(text)
 }
 
 // lacking counts the digests whose microdescriptors are missing.

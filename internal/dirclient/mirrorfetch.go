@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -67,6 +68,9 @@ func (m *Mirror) take(text []byte, now time.Time) error {
 		return err
 	}
 	m.text, m.current = text, c
+	if s := m.Client.cfg.Shared; s != nil {
+		s.VerifiedDescriptors(c.ValidAfter, m.wanted())
+	}
 	m.Store.KeepConsensus(text)
 	return nil
 }
@@ -74,6 +78,17 @@ func (m *Mirror) take(text []byte, now time.Time) error {
 // fetchDescriptors fetches descriptors, batch by batch, and their extra-info
 // documents.
 func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error {
+	if s := m.Client.cfg.Shared; s != nil {
+		if digests = m.takeShared(s, digests); len(digests) == 0 {
+			return nil
+		}
+		done, err := s.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		digests = m.takeShared(s, digests)
+	}
 	var last error
 	for batch := range slices.Chunk(digests, descBatch) {
 		descs, err := m.fetchBatch(ctx, batch)
@@ -99,6 +114,19 @@ func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error
 		}
 	}
 	return last
+}
+
+// takeShared keeps the descriptors that other mirrors of this process have, and returns the digests of the others.
+func (m *Mirror) takeShared(s *netdir.Shared, digests [][20]byte) (left [][20]byte) {
+	now := m.Client.now()
+	for _, digest := range digests {
+		if d := s.Descriptor(digest, now); d != nil {
+			m.keep(d, nil)
+		} else {
+			left = append(left, digest)
+		}
+	}
+	return left
 }
 
 // fetchOwed asks again for extra-info documents that were not received with
@@ -146,6 +174,9 @@ func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdo
 				return
 			}
 			delete(want, d.Digest)
+			if s := m.Client.cfg.Shared; s != nil {
+				s.KeepDescriptor(d)
+			}
 			out = append(out, d)
 		})
 		if len(out) == 0 {

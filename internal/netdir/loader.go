@@ -13,15 +13,39 @@ import (
 // share are stored once: subprotocol sets, policies, families. It verifies
 // nothing: callers must check a consensus's signatures before they use the
 // directory. It is not safe for concurrent use, but the directories are.
-type Loader struct{ in netdoc.Interner }
+type Loader struct {
+	Shared *Shared // nil: nothing is shared with other loaders
+
+	in netdoc.Interner
+}
 
 // Consensus parses a microdescriptor consensus. The directory keeps no reference
 // to doc. Its only microdescriptors are those of prev (which may be nil) that the
 // new consensus names too. Consensus also returns the parsed consensus, for its
 // signatures and digests; its Routers are empty.
 func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Consensus, error) {
+	if l.Shared != nil {
+		d, c, err := l.Shared.parse(doc)
+		if err != nil {
+			return nil, nil, err
+		}
+		d = d.with(make([]*netdoc.Microdesc, len(d.relays)))
+		if prev != nil {
+			d.inherit(prev)
+		}
+		return d, c, nil
+	}
+	d, c, err := parse(doc, &l.in)
+	if err == nil && prev != nil {
+		d.inherit(prev)
+	}
+	return d, c, err
+}
+
+// parse makes a directory without microdescriptors.
+func parse(doc []byte, in *netdoc.Interner) (*Directory, *netdoc.Consensus, error) {
 	b := builder{d: &Directory{}, protos: map[string]uint16{}}
-	c, err := netdoc.ParseConsensus(doc, &l.in, b.add)
+	c, err := netdoc.ParseConsensus(doc, in, b.add)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,9 +58,6 @@ func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Con
 	d.nicknames = b.nicks.String()
 	d.mds = make([]*netdoc.Microdesc, len(d.relays))
 	d.factors = positionFactors(c.BandwidthWeights, int64(d.Param("bwweightscale", 10000, 1, 1<<31-1)))
-	if prev != nil {
-		d.inherit(prev)
-	}
 	return d, c, nil
 }
 
@@ -68,7 +89,7 @@ func (l *Loader) Add(d *Directory) *Adding {
 // Parse adds the missing microdescriptors in text. It returns the first error of
 // any that it could not parse; it continues after errors. keep, which may be nil,
 // is called with the text of each microdescriptor that was added, and must not
-// keep a reference to it.
+// keep a reference to it, unless the loader has a Shared.
 func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 	var first error
 	for one := range netdoc.SplitMicrodescs(text) {
@@ -88,6 +109,9 @@ func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 		a.mds[i] = md
 		a.n++
 		a.fresh = false
+		if s := a.l.Shared; s != nil {
+			one = s.keepMicrodesc(md, one)
+		}
 		if keep != nil {
 			keep(one)
 		}

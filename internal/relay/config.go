@@ -69,6 +69,9 @@ type Config struct {
 	OpenPort func(at netip.AddrPort) (net.Listener, error)
 	// NewRSA makes RSA keys of a number of bits; nil: rsa.GenerateKey.
 	NewRSA func(bits int) (*rsa.PrivateKey, error)
+	// Documents has what other relays of the process know of the network; nil: this one fetches everything itself, and
+	// keeps it in DataDir.
+	Documents *netdir.Shared
 
 	// Exit configures an exit; nil: the relay is no exit.
 	Exit *exit.Config

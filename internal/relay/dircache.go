@@ -106,7 +106,7 @@ func (c *dirCache) KeepCerts(certs []*netdoc.AuthCert) { c.docs.SetCerts(certs) 
 
 // KeepMicrodesc implements dirclient.Keeper.
 func (c *dirCache) KeepMicrodesc(text []byte) {
-	if err := c.docs.AddMicrodesc(sha256.Sum256(text), bytes.Clone(text)); err != nil {
+	if err := c.docs.AddMicrodesc(sha256.Sum256(text), text); err != nil {
 		c.log.Warn("directory: a microdescriptor cannot be served", "err", err)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"net/netip"
 
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/netdir"
 )
 
 // Over is what a relay of the public package has elsewhere: a network that is not the kernel's (see Config.Dial and
-// Config.OpenPort), Config.NewRSA and Config.TransportDir.
+// Config.OpenPort), Config.NewRSA, Config.Documents and Config.TransportDir.
 type Over struct {
 	Dial     func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	OpenPort func(at netip.AddrPort) (net.Listener, error)
 	NewRSA   func(bits int) (*rsa.PrivateKey, error)
 
+	Documents    *netdir.Shared
 	TransportDir string
 }
 

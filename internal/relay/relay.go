@@ -241,8 +241,12 @@ func (r *Relay) wire() (err error) {
 		AllowTarget: r.allowTarget, Lookup: r.lookup, Stats: &r.stats.Circuit,
 		PQ: []string{proto.Versions(handshake.ProtoName)}, HS: r.dos.onions, Heard: heard,
 	})
+	docs := r.cfg.DataDir
+	if r.cfg.Documents != nil { // the process has them: a file for each relay would be as much work as to fetch them
+		docs = ""
+	}
 	r.dirs = dirclient.New(dirclient.Config{
-		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Early: true, Speaker: netdir.ThisProgram(true), Log: r.log,
+		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: docs, Shared: r.cfg.Documents, Keeper: keeper, Early: true, Speaker: netdir.ThisProgram(true), Log: r.log,
 	})
 	return nil
 }
