@@ -9,25 +9,12 @@ import (
 
 // Load makes the report of an experiment's directory again, from its samples.
 func Load(dir string) (*Report, error) {
-	doc, err := readFile(filepath.Join(dir, FileName))
-	if err != nil {
-		return nil, err
-	}
-	f, err := Parse(filepath.Join(dir, FileName), doc)
+	f, sessions, raw, err := Read(dir)
 	if err != nil {
 		return nil, err
 	}
 	f.Name = filepath.Base(filepath.Clean(dir)) + ending
-	st, err := readState(filepath.Join(dir, StateName))
-	if err != nil {
-		return nil, err
-	}
-	name := filepath.Join(dir, SamplesName)
-	raw, err := readSamples(name)
-	if err != nil {
-		return nil, err
-	}
-	return NewReport(f, st.Sessions, raw), nil
+	return NewReport(f, sessions, raw), nil
 }
 
 // fewest is how many values each side needs, so that the test of ranks means something.

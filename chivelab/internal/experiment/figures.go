@@ -55,9 +55,9 @@ func Figures(reports []*Report, dir string) (names []string, err error) {
 			name string
 			draw func(*Report) (*plot.Plot, error)
 		}{
-			{"stages", stagesFigure}, {"build", boxes(kindCircuit, measureTotal, "Time to build a circuit (ms)")},
+			{"stages", stagesFigure}, {"build", boxes(kindCircuit, MeasureTotal, "Time to build a circuit (ms)")},
 			{"round-trip", boxes(kindCircuit, measureTrip, "Round trip of a circuit (ms)")},
-			{"first-byte", boxes(kindDownload, measureFirst, "Time to the first byte (ms)")},
+			{"first-byte", boxes(kindDownload, MeasureFirst, "Time to the first byte (ms)")},
 			{"goodput", boxes(kindDownload, measureGoodput, "Goodput (Mbit/s)")},
 			{"cost", costFigure},
 		} {
@@ -115,7 +115,7 @@ func nominal(p *plot.Plot, groups []*Group) {
 
 // stagesFigure is how long each hop of a circuit takes, on average.
 func stagesFigure(r *Report) (*plot.Plot, error) {
-	groups := r.counted(kindCircuit, measureTotal)
+	groups := r.counted(kindCircuit, MeasureTotal)
 	if len(groups) == 0 {
 		return nil, nil
 	}
@@ -206,7 +206,7 @@ func (p *points) plot(to *plot.Plot, name string, i int, joined bool) error {
 func costFigure(r *Report) (*plot.Plot, error) {
 	var groups []*Group
 	var pts points
-	for _, g := range r.counted(kindCircuit, measureTotal) {
+	for _, g := range r.counted(kindCircuit, MeasureTotal) {
 		if g.CostCI != nil {
 			pts.add(float64(len(groups)), g.Cost, *g.CostCI)
 			groups = append(groups, g)
@@ -226,7 +226,7 @@ func costFigure(r *Report) (*plot.Plot, error) {
 // handshakes are those that any of the reports has circuits of, in their order.
 func handshakes(reports []*Report) (out []string) {
 	for _, r := range reports {
-		for _, g := range r.counted(kindCircuit, measureTotal) {
+		for _, g := range r.counted(kindCircuit, MeasureTotal) {
 			if !slices.Contains(out, g.Handshake) {
 				out = append(out, g.Handshake)
 			}
@@ -248,10 +248,10 @@ func (g grid) Z(c, r int) float64 { return math.Log(g.median(c, r)) }
 
 func (g grid) median(c, r int) float64 {
 	x := g.reports[r].group(kindCircuit, g.names[c])
-	if x == nil || len(x.values[measureTotal]) == 0 {
+	if x == nil || len(x.values[MeasureTotal]) == 0 {
 		return math.NaN()
 	}
-	return x.Measures[measureTotal].Median
+	return x.Measures[MeasureTotal].Median
 }
 
 // heatFigure is the time to build a circuit by experiment and handshake.
@@ -319,8 +319,8 @@ func upDownFigure(reports []*Report) (*plot.Plot, error) {
 				a, b := up.group(kindCircuit, names[0]), down.group(kindCircuit, names[0])
 				if a != nil && b != nil && a.Refused == "" && b.Refused == "" {
 					scenes = append(scenes, set+" "+scene)
-					values["up"] = append(values["up"], a.Measures[measureTotal].Median)
-					values["down"] = append(values["down"], b.Measures[measureTotal].Median)
+					values["up"] = append(values["up"], a.Measures[MeasureTotal].Median)
+					values["down"] = append(values["down"], b.Measures[MeasureTotal].Median)
 				}
 			}
 		}
@@ -363,9 +363,9 @@ func hopsFigure(reports []*Report) (*plot.Plot, error) {
 	for i, name := range handshakes(reports) {
 		var pts points
 		for _, r := range reports {
-			if g := r.group(kindCircuit, name); g != nil && len(g.values[measureTotal]) > 0 {
+			if g := r.group(kindCircuit, name); g != nil && len(g.values[MeasureTotal]) > 0 {
 				lengths[len(r.Path)] = true
-				s := g.Measures[measureTotal]
+				s := g.Measures[MeasureTotal]
 				pts.add(float64(len(r.Path)), s.Median, s.MedianCI)
 			}
 		}

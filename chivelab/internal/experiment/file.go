@@ -60,7 +60,7 @@ const (
 	maxRepetitions = 1_000_000
 	maxSize        = 1 << 30
 	maxLoad        = 64
-	maxNodes       = 100
+	maxNodes       = 2000 // of a simulator: what a process can hold, package lab says
 )
 
 // Defaults of a file's numbers.

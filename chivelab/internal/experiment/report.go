@@ -85,6 +85,18 @@ func NewReport(f *File, sessions []Session, samples []Sample) *Report {
 			}
 		}
 	}
+	var fetched []string
+	for i := range samples {
+		if s := &samples[i]; s.Kind == KindFetch && !slices.Contains(fetched, s.Handshake) {
+			fetched = append(fetched, s.Handshake)
+		}
+	}
+	slices.Sort(fetched)
+	for _, name := range fetched {
+		if g, ok := newGroup(KindFetch, name, samples); ok {
+			r.Groups = append(r.Groups, g)
+		}
+	}
 	r.costs(f.Handshakes[0].String())
 	return r
 }
@@ -153,14 +165,14 @@ func (g *Group) fail(why string) {
 // costs compares circuits with those of the first handshake.
 func (r *Report) costs(first string) {
 	base := r.group(kindCircuit, first)
-	if base == nil || len(base.values[measureTotal]) == 0 {
+	if base == nil || len(base.values[MeasureTotal]) == 0 {
 		return
 	}
 	for i := range r.Groups {
 		g := &r.Groups[i]
-		if g.Kind == kindCircuit && g.Handshake != first && len(g.values[measureTotal]) > 0 {
+		if g.Kind == kindCircuit && g.Handshake != first && len(g.values[MeasureTotal]) > 0 {
 			var ci Interval
-			g.Cost, ci = medianRatio(base.values[measureTotal], g.values[measureTotal])
+			g.Cost, ci = medianRatio(base.values[MeasureTotal], g.values[MeasureTotal])
 			g.CostCI = &ci
 		}
 	}
@@ -194,8 +206,8 @@ func (r *Report) Failed() (n int) {
 
 // shown are the measures of the table, by kind, with what stands there.
 var shown = []struct{ kind, measure, unit string }{
-	{kindCircuit, measureTotal, "ms"}, {kindCircuit, measureTrip, "ms"}, {kindDownload, measureFirst, "ms"}, {kindDownload, measureGoodput, "Mbit/s"},
-	{kindDirectory, measureDirectory, "ms"},
+	{kindCircuit, MeasureTotal, "ms"}, {kindCircuit, measureTrip, "ms"}, {kindDownload, MeasureFirst, "ms"}, {kindDownload, measureGoodput, "Mbit/s"},
+	{kindDirectory, measureDirectory, "ms"}, {KindFetch, MeasureFirst, "ms"}, {KindFetch, MeasureTotal, "ms"},
 }
 
 // Table is the report as text.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +83,16 @@ func (f *File) Tasks() []Task {
 
 // Run does what a file says and is not done yet, and writes samples and the report into a directory. progress is called
 // after each sample. When ctx ends, what was measured is there, and the next Run goes on.
-func Run(ctx context.Context, f *File, dir, version string, progress func(Progress)) (r *Report, err error) {
+func Run(ctx context.Context, f *File, dir, version string, progress func(Progress)) (*Report, error) {
+	return run(ctx, f, dir, version, progress, func(session int) (*Site, error) { return emulate(ctx, f, session) })
+}
+
+// RunAt is Run on a network that runs elsewhere, whose links nobody here emulates.
+func RunAt(ctx context.Context, f *File, dir, version string, at *Site, progress func(Progress)) (*Report, error) {
+	return run(ctx, f, dir, version, progress, func(int) (*Site, error) { return at, nil })
+}
+
+func run(ctx context.Context, f *File, dir, version string, progress func(Progress), start func(session int) (*Site, error)) (r *Report, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
@@ -111,7 +119,11 @@ func Run(ctx context.Context, f *File, dir, version string, progress func(Progre
 		}
 	}
 	if len(left) > 0 {
-		m, err := newMachine(ctx, f, len(st.Sessions))
+		at, err := start(len(st.Sessions))
+		if err != nil {
+			return nil, err
+		}
+		m, err := newMachine(ctx, f, len(st.Sessions), at)
 		if err != nil {
 			return nil, err
 		}
@@ -127,8 +139,7 @@ func Run(ctx context.Context, f *File, dir, version string, progress func(Progre
 
 // begin notes that the experiment is begun in a directory.
 func begin(f *File, dir, version string) (*state, error) {
-	sum := sha256.Sum256(f.Text)
-	st := &state{Digest: hex.EncodeToString(sum[:])}
+	st := &state{Digest: digest(f.Text)}
 	name := filepath.Join(dir, StateName)
 	was, err := readState(name)
 	switch {
@@ -147,6 +158,12 @@ func begin(f *File, dir, version string) (*state, error) {
 	return st, atomicfile.WriteJSON(name, st, atomicfile.Report)
 }
 
+// digest names a file's text.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
 func readState(name string) (*state, error) {
 	doc, err := os.ReadFile(name)
 	if err != nil {
@@ -163,47 +180,22 @@ func readState(name string) (*state, error) {
 type machine struct {
 	file     *File
 	session  int
-	nw       *network
+	site     *Site
 	builders map[string]*benchcirc.Builder
-	echo     netip.AddrPort
-	web      netip.AddrPort
 
 	stop context.CancelFunc // ends the load
 	load sync.WaitGroup
 }
 
-func newMachine(ctx context.Context, f *File, session int) (m *machine, err error) {
-	n, access, named := f.layout()
-	m = &machine{file: f, session: session, builders: map[string]*benchcirc.Builder{}, stop: func() {}}
+func newMachine(ctx context.Context, f *File, session int, at *Site) (m *machine, err error) {
+	m = &machine{file: f, session: session, site: at, builders: map[string]*benchcirc.Builder{}, stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.close())
 		}
 	}()
-	// Another session has other luck: the same again would tell nothing new.
-	if m.nw, err = startNetwork(ctx, f.Seed<<8+uint64(session), n, access); err != nil {
-		return m, err
-	}
-	dir, err := m.nw.directory()
-	if err != nil {
-		return m, err
-	}
-	names := make([]string, len(f.Path))
-	for i, name := range f.Path {
-		names[i] = named[name]
-	}
-	path, err := m.nw.path(names)
-	if err != nil {
-		return m, err
-	}
-	if m.echo, err = netip.ParseAddrPort(m.nw.Echo); err != nil {
-		return m, fault.Wrap(fault.Local, err)
-	}
-	if m.web, err = netip.ParseAddrPort(hostOf(m.nw.URL(1))); err != nil {
-		return m, fault.Wrap(fault.Local, err)
-	}
 	for _, h := range f.Handshakes {
-		b, err := benchcirc.NewBuilder(ctx, dir, path, h.Name, h.Carriage, m.nw.client.Dial)
+		b, err := benchcirc.NewBuilder(ctx, at.Network, at.Path, h.Name, h.Carriage, at.Dial)
 		if err != nil {
 			return m, fault.New(fault.KindOf(err), "%v: %w", h, err)
 		}
@@ -229,7 +221,7 @@ func (m *machine) startLoad(ctx context.Context) {
 			for ctx.Err() == nil {
 				circ, _, err := b.Open(ctx)
 				for err == nil { // a circuit is used until it fails
-					_, _, err = download(ctx, circ, m.web, m.file.Size)
+					_, _, err = download(ctx, circ, m.site.Web, m.file.Size)
 				}
 				if circ != nil {
 					b.Over(circ)
@@ -249,10 +241,10 @@ func (m *machine) close() error {
 	for _, b := range m.builders {
 		b.Close()
 	}
-	if m.nw == nil {
+	if m.site.close == nil {
 		return nil
 	}
-	return m.nw.close()
+	return m.site.close()
 }
 
 // all does tasks, and writes what they give.
@@ -286,11 +278,11 @@ func (m *machine) measure(ctx context.Context, t Task) Sample {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s := Sample{Task: t, Session: m.session, Values: map[string]float64{}}
-	before := m.nw.net.Lateness()
+	before := m.site.lateness()
 	if err := m.try(ctx, &s); err != nil {
 		s.Failed = strings.Join(strings.Fields(err.Error()), " ")
 	}
-	s.Lateness = Lateness{m.nw.net.Lateness().Since(before)}
+	s.Lateness = Lateness{m.site.lateness().Since(before)}
 	judged := s.Lateness.Lateness
 	judged.Far -= min(judged.Far, fewFar)
 	s.Late = links.Bound{}.Refuse(judged) != nil
@@ -314,11 +306,11 @@ func (m *machine) try(ctx context.Context, s *Sample) error {
 	if s.Kind == kindDownload {
 		return m.download(ctx, circ, s)
 	}
-	s.Values[measureTotal] = built.Total / 1000
+	s.Values[MeasureTotal] = built.Total / 1000
 	for i, name := range measures(len(m.file.Path))[1 : len(m.file.Path)+1] {
 		s.Values[name] = built.Hops[i].Wall / 1000
 	}
-	opened, trip, err := Echo(ctx, circ, m.echo)
+	opened, trip, err := Echo(ctx, circ, m.site.Echo)
 	if err == nil {
 		s.Values[measureBegin], s.Values[measureTrip] = millis(opened), millis(trip)
 	}
@@ -326,17 +318,10 @@ func (m *machine) try(ctx context.Context, s *Sample) error {
 }
 
 func (m *machine) download(ctx context.Context, circ *circuit.Circuit, s *Sample) error {
-	first, rest, err := download(ctx, circ, m.web, m.file.Size)
+	first, rest, err := download(ctx, circ, m.site.Web, m.file.Size)
 	if err == nil {
-		s.Values[measureFirst] = millis(first)
+		s.Values[MeasureFirst] = millis(first)
 		s.Values[measureGoodput] = float64(m.file.Size) * 8 / 1e6 / rest.Seconds()
 	}
 	return err
-}
-
-// hostOf returns the address in a URL of the target.
-func hostOf(url string) string {
-	url = strings.TrimPrefix(url, "http://")
-	host, _, _ := strings.Cut(url, "/")
-	return host
 }

@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 of 9 samples are written") {
 		t.Fatal(err)
 	}
-	early, err := readSamples(filepath.Join(dir, SamplesName))
+	early, err := ReadSamples(filepath.Join(dir, SamplesName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 	if first != 7 || len(r.Sessions) != 2 {
 		t.Errorf("%d samples were left, in session %d", first, len(r.Sessions))
 	}
-	samples, err := readSamples(filepath.Join(dir, SamplesName))
+	samples, err := ReadSamples(filepath.Join(dir, SamplesName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,25 +19,27 @@ const (
 	kindCircuit   = "circuit"
 	kindDownload  = "download"
 	kindDirectory = "directory"
+	// KindFetch is a page that another client asked for, on paths of its own. Its name stands for the handshake.
+	KindFetch = "fetch"
 )
 
 // Measures of samples: milliseconds, but for Mbit/s of goodput. Those of hops are hop1, hop2 and so on.
 const (
-	measureTotal     = "total"
+	MeasureTotal     = "total"
 	measureBegin     = "begin"
 	measureTrip      = "round_trip"
-	measureFirst     = "first_byte"
+	MeasureFirst     = "first_byte"
 	measureGoodput   = "goodput"
 	measureDirectory = "directory"
 )
 
 // measures are the columns of values for circuits of so many hops.
 func measures(hops int) []string {
-	out := []string{measureTotal}
+	out := []string{MeasureTotal}
 	for i := range hops {
 		out = append(out, fmt.Sprintf("hop%d", i+1))
 	}
-	return append(out, measureBegin, measureTrip, measureFirst, measureGoodput, measureDirectory)
+	return append(out, measureBegin, measureTrip, MeasureFirst, measureGoodput, measureDirectory)
 }
 
 // Task is one thing to measure.
@@ -117,27 +119,27 @@ func (s *samplesFile) begin(name string) ([]Sample, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	whole := bytes.LastIndexByte(doc, '\n') + 1
+	end := len(whole(doc))
 	head, err := line(append(slices.Clone(fixed), s.columns...))
 	if err != nil {
 		return nil, err
 	}
 	var have []Sample
-	if whole == 0 {
+	if end == 0 {
 		doc = head
-	} else if doc = doc[:whole]; !bytes.HasPrefix(doc, head) {
+	} else if doc = doc[:end]; !bytes.HasPrefix(doc, head) {
 		return nil, fault.New(fault.Config, "%s has samples of another experiment", name)
 	}
 	if have, err = parseSamples(name, doc); err != nil {
 		return nil, err
 	}
-	if err := s.file.Truncate(int64(whole)); err != nil {
+	if err := s.file.Truncate(int64(end)); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	if _, err := s.file.Seek(int64(whole), 0); err != nil {
+	if _, err := s.file.Seek(int64(end), 0); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	if whole == 0 {
+	if end == 0 {
 		if _, err := s.file.Write(head); err != nil {
 			return nil, fault.Wrap(fault.Local, err)
 		}
@@ -213,11 +215,5 @@ func parseSample(head, row []string) (s Sample, err error) {
 	return s, err
 }
 
-// readSamples reads the samples of an experiment, without a last line that was cut off.
-func readSamples(name string) ([]Sample, error) {
-	doc, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
-	}
-	return parseSamples(name, doc[:bytes.LastIndexByte(doc, '\n')+1])
-}
+// whole is a document without a last line that was cut off.
+func whole(doc []byte) []byte { return doc[:bytes.LastIndexByte(doc, '\n')+1] }

@@ -38,7 +38,7 @@ func TestSamples(t *testing.T) {
 	if err := os.WriteFile(name, append(whole, "circuit,pq7"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := readSamples(name); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadSamples(name); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	file, have, err = openSamples(name, 2)
@@ -49,7 +49,7 @@ func TestSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	file.close()
-	if got, err := readSamples(name); err != nil || len(got) != 3 || !reflect.DeepEqual(got[2], want[0]) {
+	if got, err := ReadSamples(name); err != nil || len(got) != 3 || !reflect.DeepEqual(got[2], want[0]) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, _, err := openSamples(name, 3); err == nil || !strings.Contains(err.Error(), "another experiment") {
