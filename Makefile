@@ -43,6 +43,11 @@ build:
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test "$$(go env GOOS/GOARCH)" != linux/amd64 || \
 	  test $$((size * 100)) -le $$(($$(cat packaging/chive.size) * 103)) || \
 	  { echo "bin/chive grew by more than 3 %: packaging/chive.size says $$(cat packaging/chive.size); make size, and say why in the commit"; exit 1; }
+# shadow makes bin/shadow/chivelab, which the simulator Shadow can run: it needs the dynamic linker, and so cgo.
+.PHONY: shadow
+shadow:
+	GOWORK=off CGO_ENABLED=1 go build -C chivelab $(BUILD) -o ../bin/shadow/ .
+
 .PHONY: size
 size:
 	GOWORK=off go build $(BUILD) -o bin/ ./cmd/chive

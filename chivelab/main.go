@@ -24,7 +24,7 @@ func main() {
 // rootCommand is chivelab itself. It has chive's commands too, unlisted: they are
 // the nodes of its networks, which are processes of this very program.
 func rootCommand() *cobra.Command {
-	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand(), linksCommand(), experimentCommand(), deployCommand(), cleanCommand(), appearanceCommand())
+	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand(), linksCommand(), experimentCommand(), deployCommand(), cleanCommand(), appearanceCommand(), shadowCommand())
 	leaveInOrder(root)
 	checkEarly(root)
 	profiling(root)

@@ -25,6 +25,9 @@ func TestWrongValues(t *testing.T) {
 
 		"deploy":             {Args: []string{deploy.Shipped}, Later: []string{"out"}}, // which it makes
 		"deploy figures":     {Args: []string{deployed(t)}},
+		"shadow export":      {Args: []string{"leo"}, Flags: []string{"--relays", "tor"}},
+		"shadow import":      {Args: []string{t.TempDir()}},
+		"shadow sample":      {Args: []string{"/dev/null"}},
 		"experiment run":     {Args: []string{"leo"}},
 		"experiment figures": {Args: []string{begun(t)}},
 		"experiment compare": {Args: []string{begun(t), begun(t)}},

@@ -142,7 +142,7 @@ var levels = map[string]int{
 	"cmd/...": top + 5,
 
 	// The laboratory's module.
-	"chivelab":                     top + 7,
+	"chivelab":                     top + 8,
 	"chivelab/internal/...":        top + 3,
 	"chivelab/internal/bench":      top + 4,
 	"chivelab/internal/benchonion": top + 5,
@@ -155,6 +155,7 @@ var levels = map[string]int{
 	"chivelab/internal/linktun":    top + 4,
 	"chivelab/internal/labpage":    top + 5,
 	"chivelab/internal/scale":      top + 4,
+	"chivelab/internal/shadow":     top + 7,
 	"chivelab/internal/wan":        top + 5,
 	"chivelab/plot":                top + 2,
 

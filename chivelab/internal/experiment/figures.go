@@ -55,10 +55,10 @@ func Figures(reports []*Report, dir string) (names []string, err error) {
 			name string
 			draw func(*Report) (*plot.Plot, error)
 		}{
-			{"stages", stagesFigure}, {"build", boxes(kindCircuit, MeasureTotal, "Time to build a circuit (ms)")},
-			{"round-trip", boxes(kindCircuit, measureTrip, "Round trip of a circuit (ms)")},
-			{"first-byte", boxes(kindDownload, MeasureFirst, "Time to the first byte (ms)")},
-			{"goodput", boxes(kindDownload, measureGoodput, "Goodput (Mbit/s)")},
+			{"stages", stagesFigure}, {"build", boxes(KindCircuit, MeasureTotal, "Time to build a circuit (ms)")},
+			{"round-trip", boxes(KindCircuit, measureTrip, "Round trip of a circuit (ms)")},
+			{"first-byte", boxes(KindDownload, MeasureFirst, "Time to the first byte (ms)")},
+			{"goodput", boxes(KindDownload, measureGoodput, "Goodput (Mbit/s)")},
 			{"cost", costFigure},
 		} {
 			p, err := f.draw(r)
@@ -115,7 +115,7 @@ func nominal(p *plot.Plot, groups []*Group) {
 
 // stagesFigure is how long each hop of a circuit takes, on average.
 func stagesFigure(r *Report) (*plot.Plot, error) {
-	groups := r.counted(kindCircuit, MeasureTotal)
+	groups := r.counted(KindCircuit, MeasureTotal)
 	if len(groups) == 0 {
 		return nil, nil
 	}
@@ -206,7 +206,7 @@ func (p *points) plot(to *plot.Plot, name string, i int, joined bool) error {
 func costFigure(r *Report) (*plot.Plot, error) {
 	var groups []*Group
 	var pts points
-	for _, g := range r.counted(kindCircuit, MeasureTotal) {
+	for _, g := range r.counted(KindCircuit, MeasureTotal) {
 		if g.CostCI != nil {
 			pts.add(float64(len(groups)), g.Cost, *g.CostCI)
 			groups = append(groups, g)
@@ -226,7 +226,7 @@ func costFigure(r *Report) (*plot.Plot, error) {
 // handshakes are those that any of the reports has circuits of, in their order.
 func handshakes(reports []*Report) (out []string) {
 	for _, r := range reports {
-		for _, g := range r.counted(kindCircuit, MeasureTotal) {
+		for _, g := range r.counted(KindCircuit, MeasureTotal) {
 			if !slices.Contains(out, g.Handshake) {
 				out = append(out, g.Handshake)
 			}
@@ -247,7 +247,7 @@ func (g grid) Y(r int) float64    { return float64(len(g.reports) - 1 - r) }
 func (g grid) Z(c, r int) float64 { return math.Log(g.median(c, r)) }
 
 func (g grid) median(c, r int) float64 {
-	x := g.reports[r].group(kindCircuit, g.names[c])
+	x := g.reports[r].group(KindCircuit, g.names[c])
 	if x == nil || len(x.values[MeasureTotal]) == 0 {
 		return math.NaN()
 	}
@@ -316,7 +316,7 @@ func upDownFigure(reports []*Report) (*plot.Plot, error) {
 		}
 		for _, down := range reports {
 			if s, c, ok := sceneOf(down, "-down"); ok && s == set && c == scene {
-				a, b := up.group(kindCircuit, names[0]), down.group(kindCircuit, names[0])
+				a, b := up.group(KindCircuit, names[0]), down.group(KindCircuit, names[0])
 				if a != nil && b != nil && a.Refused == "" && b.Refused == "" {
 					scenes = append(scenes, set+" "+scene)
 					values["up"] = append(values["up"], a.Measures[MeasureTotal].Median)
@@ -363,7 +363,7 @@ func hopsFigure(reports []*Report) (*plot.Plot, error) {
 	for i, name := range handshakes(reports) {
 		var pts points
 		for _, r := range reports {
-			if g := r.group(kindCircuit, name); g != nil && len(g.values[MeasureTotal]) > 0 {
+			if g := r.group(KindCircuit, name); g != nil && len(g.values[MeasureTotal]) > 0 {
 				lengths[len(r.Path)] = true
 				s := g.Measures[MeasureTotal]
 				pts.add(float64(len(r.Path)), s.Median, s.MedianCI)
@@ -389,7 +389,7 @@ func scatter(label string, of func(Link) float64) func([]*Report) (*plot.Plot, e
 		for i, name := range handshakes(reports) {
 			var pts points
 			for _, r := range reports {
-				if g := r.group(kindCircuit, name); g != nil && g.CostCI != nil && len(r.Links) == 1 {
+				if g := r.group(KindCircuit, name); g != nil && g.CostCI != nil && len(r.Links) == 1 {
 					pts.add(of(r.Links[0]), g.Cost, *g.CostCI)
 				}
 			}

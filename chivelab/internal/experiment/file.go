@@ -49,10 +49,10 @@ type Node struct{ Name, Role, Place string }
 
 // Roles of nodes.
 const (
-	roleClient    = "client"
-	roleRelay     = "relay"
-	roleExit      = "exit"
-	roleAuthority = "authority"
+	RoleClient    = "client"
+	RoleRelay     = "relay"
+	RoleExit      = "exit"
+	RoleAuthority = "authority"
 )
 
 // Bounds of a file's numbers.
@@ -74,7 +74,7 @@ var (
 	known      = []string{"title", "seed", "repetitions", "downloads", "size", "directories", "load", "handshakes", "path", "link", "place", "node"}
 	placeKeys  = []string{"name", "link"}
 	nodeKeys   = []string{"name", "role", "place"}
-	knownRoles = []string{roleClient, roleRelay, roleExit, roleAuthority}
+	knownRoles = []string{RoleClient, RoleRelay, RoleExit, RoleAuthority}
 )
 
 // Parse reads an experiment's file. Errors name the file and the line.
@@ -316,8 +316,8 @@ func (f *File) check() (at where, err error) {
 		}
 	}
 	switch {
-	case count[roleClient] != 1:
-		return where{"node", 0, "name"}, fault.New(fault.Config, "%d nodes have the role client: it is one that measures", count[roleClient])
+	case count[RoleClient] != 1:
+		return where{"node", 0, "name"}, fault.New(fault.Config, "%d nodes have the role client: it is one that measures", count[RoleClient])
 	case len(f.Handshakes) == 0:
 		return where{}, fault.New(fault.Config, "it says no handshakes")
 	case len(f.Path) == 0:
@@ -330,9 +330,9 @@ func (f *File) check() (at where, err error) {
 			return where{key: "path"}, fault.New(fault.Config, "path: there is no node %q", name)
 		case slices.Contains(f.Path[:i], name):
 			return where{key: "path"}, fault.New(fault.Config, "path: %q is there twice", name)
-		case n.Role != roleRelay && n.Role != roleExit:
+		case n.Role != RoleRelay && n.Role != RoleExit:
 			return where{key: "path"}, fault.New(fault.Config, "path: %q is no relay", name)
-		case last && n.Role != roleExit:
+		case last && n.Role != RoleExit:
 			return where{key: "path"}, fault.New(fault.Config, "path: %q is the last, and is no exit", name)
 		}
 	}
@@ -359,18 +359,18 @@ func (f *File) layout() (n nodes, access map[string]links.Access, named map[stri
 	for _, node := range f.Nodes {
 		name := measuring
 		switch node.Role {
-		case roleAuthority:
+		case RoleAuthority:
 			name = fmt.Sprintf("authority%d", n.authorities)
 			n.authorities++
-		case roleRelay:
+		case RoleRelay:
 			name = fmt.Sprintf("chiverelay%d", n.relays)
 			n.relays++
-		case roleExit:
+		case RoleExit:
 			name = fmt.Sprintf("chiveexit%d", n.exits)
 			n.exits++
 		}
 		named[node.Name] = name
-		access[name] = f.accessAt(node.Place)
+		access[name] = f.Access(node.Place)
 	}
 	// What a laboratory needs beside. These nodes are in no path.
 	n.authorities = max(n.authorities, 1)
@@ -378,7 +378,8 @@ func (f *File) layout() (n nodes, access map[string]links.Access, named map[stri
 	return n, access, named
 }
 
-func (f *File) accessAt(place string) links.Access {
+// Access is the link of the nodes at a place.
+func (f *File) Access(place string) links.Access {
 	for _, p := range f.Places {
 		if p.Name != place {
 			continue
@@ -390,6 +391,48 @@ func (f *File) accessAt(place string) links.Access {
 		}
 	}
 	return links.Access{}
+}
+
+// At has an error name the file, and the line of a key.
+func (f *File) At(key string, err error) error {
+	return f.at(func(e tomlfile.Entry) int {
+		if e.Key != key {
+			return 0
+		}
+		return e.Line()
+	}, err)
+}
+
+// AtLink is At for a key of the i-th link of Links, from 0.
+func (f *File) AtLink(i int, key string, err error) error {
+	return f.at(func(e tomlfile.Entry) (line int) {
+		tables, _ := e.Value.([]map[string]any)
+		if e.Key != "link" {
+			return 0
+		}
+		for n, t := range tables { // one for each direction may be there
+			if _, ok := t[key]; ok && t["name"] == f.Links[i].Name {
+				line = e.LineIn(n, key)
+			}
+		}
+		if line == 0 {
+			line = e.Line()
+		}
+		return line
+	}, err)
+}
+
+func (f *File) at(line func(tomlfile.Entry) int, err error) error {
+	entries, bad := tomlfile.Entries(f.Name, f.Text)
+	if bad != nil {
+		return bad
+	}
+	for _, e := range entries {
+		if n := line(e); n > 0 {
+			return fault.New(fault.KindOf(err), "%s:%d: %w", f.Name, n, err)
+		}
+	}
+	return fault.New(fault.KindOf(err), "%s: %w", f.Name, err)
 }
 
 // Shorten makes a sample of an experiment.

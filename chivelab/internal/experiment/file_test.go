@@ -207,7 +207,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%v is there twice", task)
 		}
 		seen[task] = true
-		if task.Kind == kindCircuit {
+		if task.Kind == KindCircuit {
 			if task.Repetition < last {
 				t.Error("a handshake waits for all of another")
 			}

@@ -71,9 +71,9 @@ func NewReport(f *File, sessions []Session, samples []Sample) *Report {
 		u, d := l.Up.Rules, l.Down.Rules
 		r.Links = append(r.Links, Link{l.Name, float64(u.Rate) / 1e6, float64(d.Rate) / 1e6, millis(u.Delay), millis(d.Delay), u.Loss, d.Loss})
 	}
-	for _, kind := range []string{kindCircuit, kindDownload, kindDirectory} {
+	for _, kind := range []string{KindCircuit, KindDownload, KindDirectory} {
 		names := []string{""}
-		if kind != kindDirectory {
+		if kind != KindDirectory {
 			names = nil
 			for _, h := range f.Handshakes {
 				names = append(names, h.String())
@@ -164,13 +164,13 @@ func (g *Group) fail(why string) {
 
 // costs compares circuits with those of the first handshake.
 func (r *Report) costs(first string) {
-	base := r.group(kindCircuit, first)
+	base := r.group(KindCircuit, first)
 	if base == nil || len(base.values[MeasureTotal]) == 0 {
 		return
 	}
 	for i := range r.Groups {
 		g := &r.Groups[i]
-		if g.Kind == kindCircuit && g.Handshake != first && len(g.values[MeasureTotal]) > 0 {
+		if g.Kind == KindCircuit && g.Handshake != first && len(g.values[MeasureTotal]) > 0 {
 			var ci Interval
 			g.Cost, ci = medianRatio(base.values[MeasureTotal], g.values[MeasureTotal])
 			g.CostCI = &ci
@@ -206,8 +206,8 @@ func (r *Report) Failed() (n int) {
 
 // shown are the measures of the table, by kind, with what stands there.
 var shown = []struct{ kind, measure, unit string }{
-	{kindCircuit, MeasureTotal, "ms"}, {kindCircuit, measureTrip, "ms"}, {kindDownload, MeasureFirst, "ms"}, {kindDownload, measureGoodput, "Mbit/s"},
-	{kindDirectory, measureDirectory, "ms"}, {KindFetch, MeasureFirst, "ms"}, {KindFetch, MeasureTotal, "ms"},
+	{KindCircuit, MeasureTotal, "ms"}, {KindCircuit, measureTrip, "ms"}, {KindDownload, MeasureFirst, "ms"}, {KindDownload, measureGoodput, "Mbit/s"},
+	{KindDirectory, measureDirectory, "ms"}, {KindFetch, MeasureFirst, "ms"}, {KindFetch, MeasureTotal, "ms"},
 }
 
 // Table is the report as text.

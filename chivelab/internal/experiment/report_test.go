@@ -27,7 +27,7 @@ func made(t *testing.T, name, doc string, n int, change func(*Sample)) *Report {
 	var samples []Sample
 	for _, task := range f.Tasks() {
 		s := Sample{Task: task, Session: 1, Values: map[string]float64{}, Lateness: Lateness{links.Lateness{Packets: 10}}}
-		for _, m := range map[string][]string{kindCircuit: {"total", "hop1", "hop2", "begin", "round_trip"}, kindDownload: {"first_byte", "goodput"}, kindDirectory: {"directory"}}[task.Kind] {
+		for _, m := range map[string][]string{KindCircuit: {"total", "hop1", "hop2", "begin", "round_trip"}, KindDownload: {"first_byte", "goodput"}, KindDirectory: {"directory"}}[task.Kind] {
 			s.Values[m] = 10 + r.Float64()
 		}
 		change(&s)
@@ -38,7 +38,7 @@ func made(t *testing.T, name, doc string, n int, change func(*Sample)) *Report {
 
 func TestReport(t *testing.T) {
 	r := made(t, "small.toml", small, 30, func(s *Sample) {
-		if s.Handshake == "pq768-B" && s.Kind == kindCircuit {
+		if s.Handshake == "pq768-B" && s.Kind == KindCircuit {
 			s.Values["total"] *= 2
 		}
 		if s.Handshake == "ntor-v3" && s.Repetition <= 3 {
@@ -48,11 +48,11 @@ func TestReport(t *testing.T) {
 	if len(r.Groups) != 5 || r.Refused() != 0 || r.Failed() != 6 {
 		t.Fatalf("%d groups, %d refused, %d failed", len(r.Groups), r.Refused(), r.Failed())
 	}
-	g := r.group(kindCircuit, "ntor-v3")
+	g := r.group(KindCircuit, "ntor-v3")
 	if g.Samples != 30 || g.Failed != 3 || g.Measures["total"].N != 27 || !slices.Equal(g.Errors, []Tell{{"broken", 3}}) || g.CostCI != nil {
 		t.Errorf("%+v", g)
 	}
-	cost := r.group(kindCircuit, "pq768-B")
+	cost := r.group(KindCircuit, "pq768-B")
 	if cost.CostCI == nil || cost.CostCI.Low > cost.Cost || cost.CostCI.High < cost.Cost {
 		t.Fatalf("%+v", cost)
 	}
@@ -108,10 +108,10 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	other := made(t, "b.toml", strings.Replace(small, `"1ms"`, `"2ms"`, 1), 40, func(s *Sample) {
-		if s.Kind == kindDownload && s.Handshake == "ntor-v3" {
+		if s.Kind == KindDownload && s.Handshake == "ntor-v3" {
 			s.Values["goodput"] += 1
 		}
-		if s.Kind == kindDirectory && s.Repetition > 9 {
+		if s.Kind == KindDirectory && s.Repetition > 9 {
 			s.Failed = "x"
 		}
 	})
@@ -137,7 +137,7 @@ func TestCompare(t *testing.T) {
 	if text := c.Table(); !strings.Contains(text, "1 of 14 measures differ") || !strings.Contains(text, "also: the links differ") {
 		t.Error(text)
 	}
-	less := made(t, "c.toml", strings.Replace(small, `"ntor-v3", `, "", 1), 40, func(s *Sample) { s.Late = s.Kind == kindDownload })
+	less := made(t, "c.toml", strings.Replace(small, `"ntor-v3", `, "", 1), 40, func(s *Sample) { s.Late = s.Kind == KindDownload })
 	also = strings.Join(Compare(a, less).Also, "\n") + strings.Join(Compare(less, a).Also, "\n")
 	for _, want := range []string{"circuit ntor-v3: the second has none", "circuit ntor-v3: the first has none", "download pq768-B: refused"} {
 		if !strings.Contains(also, want) {
@@ -151,7 +151,7 @@ func TestFigures(t *testing.T) {
 	var reports []*Report
 	for i, c := range [][2]string{{"h01-z1-up", small}, {"h07-z1-down", small}, {"longer", strings.Replace(strings.Replace(small, `["a", "b"]`, `["c", "a", "b"]`, 1), `name = "a"`, "name = \"c\"\nrole = \"relay\"\n\n[[node]]\nname = \"a\"", 1)}} {
 		reports = append(reports, made(t, c[0]+".toml", c[1], 20+i, func(s *Sample) {
-			if s.Kind == kindCircuit {
+			if s.Kind == KindCircuit {
 				s.Values["hop3"] = 5
 			}
 		}))

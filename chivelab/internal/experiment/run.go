@@ -67,15 +67,15 @@ func (f *File) Tasks() []Task {
 	downloads, directories := 0, 0
 	for rep := 1; rep <= f.Repetitions; rep++ {
 		for _, i := range luck.Perm(len(f.Handshakes)) {
-			out = append(out, Task{kindCircuit, f.Handshakes[i].String(), rep})
+			out = append(out, Task{KindCircuit, f.Handshakes[i].String(), rep})
 		}
 		for ; downloads < f.Downloads*rep/f.Repetitions; downloads++ {
 			for _, i := range luck.Perm(len(f.Handshakes)) {
-				out = append(out, Task{kindDownload, f.Handshakes[i].String(), downloads + 1})
+				out = append(out, Task{KindDownload, f.Handshakes[i].String(), downloads + 1})
 			}
 		}
 		for ; directories < f.Directories*rep/f.Repetitions; directories++ {
-			out = append(out, Task{kindDirectory, "", directories + 1})
+			out = append(out, Task{KindDirectory, "", directories + 1})
 		}
 	}
 	return out
@@ -291,7 +291,7 @@ func (m *machine) measure(ctx context.Context, t Task) Sample {
 
 func (m *machine) try(ctx context.Context, s *Sample) error {
 	b := m.builders[s.Handshake]
-	if s.Kind == kindDirectory {
+	if s.Kind == KindDirectory {
 		took, err := m.builders[m.file.Handshakes[0].String()].Directory(ctx)
 		if err == nil {
 			s.Values[measureDirectory] = millis(took)
@@ -303,7 +303,7 @@ func (m *machine) try(ctx context.Context, s *Sample) error {
 		return err
 	}
 	defer b.Over(circ)
-	if s.Kind == kindDownload {
+	if s.Kind == KindDownload {
 		return m.download(ctx, circ, s)
 	}
 	s.Values[MeasureTotal] = built.Total / 1000

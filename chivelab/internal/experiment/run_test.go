@@ -68,12 +68,12 @@ func TestRun(t *testing.T) {
 		if s.Packets == 0 {
 			t.Errorf("%v went over no link", s.Task)
 		}
-		for _, m := range map[string][]string{kindCircuit: {"total", "hop1", "hop2", "begin", "round_trip"}, kindDownload: {"first_byte", "goodput"}, kindDirectory: {"directory"}}[s.Kind] {
+		for _, m := range map[string][]string{KindCircuit: {"total", "hop1", "hop2", "begin", "round_trip"}, KindDownload: {"first_byte", "goodput"}, KindDirectory: {"directory"}}[s.Kind] {
 			if s.Values[m] <= 0 {
 				t.Errorf("%v: %s is %v", s.Task, m, s.Values[m])
 			}
 		}
-		if s.Kind == kindCircuit && s.Values["round_trip"] < 4 { // up and down at both ends, 1 ms each
+		if s.Kind == KindCircuit && s.Values["round_trip"] < 4 { // up and down at both ends, 1 ms each
 			t.Errorf("%v: a round trip of %v ms is shorter than the links", s.Task, s.Values["round_trip"])
 		}
 	}

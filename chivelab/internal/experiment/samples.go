@@ -16,9 +16,9 @@ import (
 
 // Kinds of samples.
 const (
-	kindCircuit   = "circuit"
-	kindDownload  = "download"
-	kindDirectory = "directory"
+	KindCircuit   = "circuit"
+	KindDownload  = "download"
+	KindDirectory = "directory"
 	// KindFetch is a page that another client asked for, on paths of its own. Its name stands for the handshake.
 	KindFetch = "fetch"
 )

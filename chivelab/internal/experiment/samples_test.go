@@ -18,9 +18,9 @@ func TestSamples(t *testing.T) {
 		t.Fatal(have, err)
 	}
 	want := []Sample{
-		{Task: Task{kindCircuit, "pq768", 1}, Session: 1, Values: map[string]float64{"total": 3.5, "hop1": 1.25, "hop2": 2.25},
+		{Task: Task{KindCircuit, "pq768", 1}, Session: 1, Values: map[string]float64{"total": 3.5, "hop1": 1.25, "hop2": 2.25},
 			Lateness: Lateness{links.Lateness{Packets: 10, Sum: 3 * time.Millisecond, Far: 1, Overrun: 2}}},
-		{Task: Task{kindDirectory, "", 2}, Session: 1, Late: true, Failed: `it said "no", and more`, Values: map[string]float64{}},
+		{Task: Task{KindDirectory, "", 2}, Session: 1, Late: true, Failed: `it said "no", and more`, Values: map[string]float64{}},
 	}
 	for i := range want {
 		if err := file.add(&want[i]); err != nil {
