@@ -1,7 +1,9 @@
 package channel
 
 import (
+	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/chivenet/chive/internal/nonblock"
@@ -21,10 +23,16 @@ func quickACK(conn net.Conn) func() {
 	if err != nil {
 		return func() {}
 	}
+	var unknown atomic.Bool // the system has no such option: simulators do not, and asking costs them much
 	return func() {
+		if unknown.Load() {
+			return
+		}
 		// This is only a hint. Without it the same bytes arrive, but later.
 		_ = raw.Control(func(fd uintptr) {
-			_ = nonblock.QuickACK(fd)
+			if errors.Is(nonblock.QuickACK(fd), syscall.ENOPROTOOPT) {
+				unknown.Store(true)
+			}
 		})
 	}
 }

@@ -37,3 +37,41 @@ func TestQuickACK(t *testing.T) {
 	p, _ := net.Pipe()
 	quickACK(p)()
 }
+
+// countedSocket counts how often somebody wants the socket below.
+type countedSocket struct {
+	*net.UDPConn
+	times int
+}
+
+type countedRaw struct {
+	syscall.RawConn
+	of *countedSocket
+}
+
+func (a *countedSocket) SyscallConn() (syscall.RawConn, error) {
+	raw, err := a.UDPConn.SyscallConn()
+	return countedRaw{raw, a}, err
+}
+
+func (r countedRaw) Control(f func(uintptr)) error {
+	r.of.times++
+	return r.RawConn.Control(f)
+}
+
+// TestQuickACKUnknown: a system that does not know the option, as this one does not for UDP, is asked once.
+func TestQuickACKUnknown(t *testing.T) {
+	u, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	a := &countedSocket{UDPConn: u}
+	ask := quickACK(a)
+	for range 3 {
+		ask()
+	}
+	if a.times != 1 {
+		t.Errorf("asked %d times", a.times)
+	}
+}
