@@ -30,7 +30,7 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Common) {
 	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that are not exits")
 	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
 	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges")
-	fs.DurationVar(&o.VotingInterval, "voting-interval", 15*time.Second, "`TIME` between two consensuses, 10s at least; some minutes do not disturb measurements")
+	fs.DurationVar(&o.VotingInterval, "voting-interval", 0, "`TIME` between two consensuses, 10s at least; some minutes do not disturb measurements (default: 15s, or 10m above 200 nodes)")
 	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers, too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
 	fs.BoolVar(&o.Processes, "processes", false, "run every node as a process")
 	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "use C tor's authorities")
@@ -60,7 +60,7 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Netwo
 			*n = -1
 		}
 	}
-	if o.VotingInterval == 0 {
+	if c.Flags().Changed("voting-interval") && o.VotingInterval == 0 {
 		return nil, fault.New(fault.Config, "--voting-interval: it must be above 0")
 	}
 	if o.Processes {

@@ -95,12 +95,12 @@ func TestMemoryHosts(t *testing.T) {
 // TestLarge: a large network is in memory, and a hundred of its relays are directory caches.
 func TestLarge(t *testing.T) {
 	small := Options{Relays: 195, Exits: 2}
-	if err := small.check(); err != nil || small.Host != nil {
-		t.Errorf("200 nodes: %v, in memory: %v", err, small.Host != nil)
+	if err := small.check(); err != nil || small.Host != nil || small.VotingInterval != defaultInterval {
+		t.Errorf("200 nodes: %v, in memory: %v, rounds each %v", err, small.Host != nil, small.VotingInterval)
 	}
 	o := Options{Relays: 400, Exits: 100}
-	if err := o.check(); err != nil || o.Host == nil || !o.large() {
-		t.Errorf("503 nodes: %v, in memory: %v, large: %v", err, o.Host != nil, o.large())
+	if err := o.check(); err != nil || o.Host == nil || !o.large() || o.VotingInterval != largeInterval {
+		t.Errorf("503 nodes: %v, in memory: %v, large: %v, rounds each %v", err, o.Host != nil, o.large(), o.VotingInterval)
 	}
 	nw := &Network{opts: o}
 	nw.enlistRelays()

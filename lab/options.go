@@ -19,7 +19,7 @@ type Options struct {
 	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
 	// VotingInterval is the time between two consensuses: whole seconds, 10 at
 	// least, which is the least that C tor accepts of authorities in a network for
-	// tests. Default 15 seconds. A relay that Add starts is in the consensus
+	// tests. Default 15 seconds, and ten minutes above 200 nodes. A relay that Add starts is in the consensus
 	// after the next round, and clients have that one half an interval later. Each
 	// round costs every node some work: where this would disturb, for example in
 	// measurements, let the rounds be some minutes apart.
@@ -76,9 +76,12 @@ type Options struct {
 // fewer than the consensus can tell Arti (hsdir_interval).
 const defaultInterval = 15 * time.Second
 
-// maxNodes bounds a network. 1,003 nodes had a consensus after 28 s of processor time, with 0.6 GB, but their client's
-// circuits were not shown on a machine that had time for them.
-const maxNodes = 600
+// largeInterval is the default of networks above maxInKernel. Each round gives each node another consensus: every
+// 15 seconds, that takes a core of 1,003 nodes, and more memory with each.
+const largeInterval = 10 * time.Minute
+
+// maxNodes bounds a network, by what was started: docs/lab.md has figures.
+const maxNodes = 1100
 
 // nodes is how many nodes Start makes.
 func (o *Options) nodes() int {
@@ -108,6 +111,9 @@ func (o *Options) check() error {
 	}
 	if o.VotingInterval == 0 {
 		o.VotingInterval = defaultInterval
+		if o.nodes() > maxInKernel {
+			o.VotingInterval = largeInterval
+		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
