@@ -109,6 +109,6 @@ type Config struct {
 type Keeper interface {
 	KeepConsensus(text []byte)
 	KeepCerts(certs []*netdoc.AuthCert)
-	// KeepMicrodesc keeps a microdescriptor that the newest consensus names.
+	// KeepMicrodesc keeps a microdescriptor that the newest consensus names. Nobody changes its text.
 	KeepMicrodesc(text []byte)
 }

@@ -75,14 +75,3 @@ func (g *graph) gml() string {
 
 // float writes a fraction as GML has it: with a point, and no exponent.
 func float(v float64) string { return fmt.Sprintf("%.9f", v) }
-
-// least is the shortest time between two hosts.
-func (g *graph) least() time.Duration {
-	least := time.Hour
-	for _, from := range g.kinds {
-		for _, to := range g.kinds {
-			least = min(least, max(leastDelay, from.up+to.down))
-		}
-	}
-	return least
-}
