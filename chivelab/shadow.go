@@ -40,7 +40,7 @@ the simulation time is simulated: a slow machine takes longer, and finds the sam
 
 FILE is a file as "chivelab experiment run" reads it, or the name of a shipped experiment; "chivelab shadow sample" makes
 one from a consensus. Shadow knows rate, delay and loss of a link: a file with other rules is refused. Hosts whose links take no
-time are 100 microseconds apart, and a link without a rate has 10 Gbit/s. There are three authorities and three
+time are 100 microseconds apart, and a link without a rate has 10 Gbit/s. Its TCP stops for seconds over links that lose several percent. There are three authorities and three
 relays at least.
 
 The experiment's client measures as it does elsewhere, and begins after 120 seconds. With --clients others load the network beside it: each is
@@ -48,9 +48,9 @@ a program with paths of its own, behind a link like the client's, that asks a se
 
 Shadow runs no static programs: "make shadow" builds bin/shadow/chivelab, which has all that Chive's nodes are.`,
 		Example: `  make shadow
-  bin/shadow/chivelab shadow export h01-z1-up --out z1
-  (cd z1 && shadow shadow.yaml > shadow.log)
-  bin/shadow/chivelab shadow import z1
+  bin/shadow/chivelab shadow export leo --out orbit
+  (cd orbit && shadow shadow.yaml > shadow.log)
+  bin/shadow/chivelab shadow import orbit
   bin/shadow/chivelab shadow export own.toml --relays tor --clients 20 --client-program tor --out own-tor`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -122,7 +122,7 @@ func shadowImportCommand() *cobra.Command {
 experiments take the directory, too. DIR is what "chivelab shadow export" wrote, in which shadow has run, or the directory of data that
 shadow made. Pages that clients asked for have the kind fetch, and the program and the size as their name. The times of
 sessions are simulated: they begin in the year 2000.`,
-		Example: "  chivelab shadow import z1\n  chivelab experiment compare experiments/h01-z1-up z1/results",
+		Example: "  chivelab shadow import orbit\n  chivelab experiment compare experiments/leo orbit/results",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {

@@ -200,12 +200,17 @@ func newMachine(ctx context.Context, f *File, session int, at *Site) (m *machine
 			return m, fault.New(fault.KindOf(err), "%v: %w", h, err)
 		}
 		m.builders[h.String()] = b
+		var failed []error
 		for range warmUp {
 			circ, _, err := b.Open(ctx)
-			if err != nil {
-				return m, fault.New(fault.KindOf(err), "%v: the first circuit: %w", h, err)
+			if err != nil { // a link that loses much may let no circuit through now and then
+				failed = append(failed, err)
+				continue
 			}
 			b.Over(circ)
+		}
+		if len(failed) == warmUp {
+			return m, fault.New(fault.KindOf(failed[0]), "%v: the first %d circuits: %w", h, warmUp, failed[0])
 		}
 	}
 	m.startLoad(ctx)
