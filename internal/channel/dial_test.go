@@ -127,17 +127,24 @@ func TestPatientAttempt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
 			_, err := m.Get(ctx, hole("127.1.0.1:1"))
-			synctest.Wait()
 			return err
+		}
+		dialled := func() (all, open int) {
+			synctest.Wait()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.addrs), d.open
 		}
 		began := time.Now()
 		for range 5 {
 			var c *ConnectError
-			if err := get(attemptTimeout / 6); !errors.As(err, &c) || !fault.Is(err, fault.Timeout) || len(d.addrs) != 1 || d.open != 1 {
-				t.Errorf("%v: %d dials, %d under way", err, len(d.addrs), d.open)
+			err := get(attemptTimeout / 6)
+			if all, open := dialled(); !errors.As(err, &c) || !fault.Is(err, fault.Timeout) || all != 1 || open != 1 {
+				t.Errorf("%v: %d dials, %d under way", err, all, open)
 			}
 		}
-		if err := get(attemptTimeout); time.Since(began) != attemptTimeout || d.open != 0 {
+		err := get(attemptTimeout)
+		if _, open := dialled(); time.Since(began) != attemptTimeout || open != 0 {
 			t.Errorf("the attempt took %v: %v", time.Since(began), err)
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -145,9 +152,8 @@ func TestPatientAttempt(t *testing.T) {
 		if _, err := m.Get(ctx, hole("127.1.0.1:1")); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		synctest.Wait()
-		if len(d.addrs) != 2 {
-			t.Errorf("%d dials", len(d.addrs))
+		if all, _ := dialled(); all != 2 {
+			t.Errorf("%d dials", all)
 		}
 		d.end(t, m)
 	})

@@ -124,8 +124,15 @@ func newRig(t *testing.T, auth Auth) *rig {
 
 func newRigWith(t *testing.T, auth Auth, d Door) *rig {
 	t.Helper()
+	return newRigOf(t, Config{Log: slog.New(slog.DiscardHandler), Secrets: func() Auth { return auth }}, d)
+}
+
+// newRigOf adds the engine and the version to the configuration.
+func newRigOf(t *testing.T, cfg Config, d Door) *rig {
+	t.Helper()
 	r := &rig{t: t, engine: &fake{disowned: make(chan struct{})}, addr: filepath.Join(t.TempDir(), "s")}
-	r.srv = New(Config{Engine: r.engine, Log: slog.New(slog.DiscardHandler), Version: "0.4.9.11-test", Secrets: func() Auth { return auth }})
+	cfg.Engine, cfg.Version = r.engine, "0.4.9.11-test"
+	r.srv = New(cfg)
 	l, err := net.Listen("unix", r.addr)
 	if err != nil {
 		t.Fatal(err)

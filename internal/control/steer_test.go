@@ -159,8 +159,7 @@ func TestDropGuardsLog(t *testing.T) {
 		warns int
 	}{{new(wheel), "250 OK\r\n", 1}, {new(noWheel), "551 this process is a relay\r\n", 0}} {
 		var log logged
-		r := newRig(t, Auth{})
-		r.srv.cfg.Steering, r.srv.cfg.Log = c.s, slog.New(slog.NewTextHandler(&log, nil))
+		r := newRigOf(t, Config{Steering: c.s, Log: slog.New(slog.NewTextHandler(&log, nil)), Secrets: func() Auth { return Auth{} }}, Door{Admit: OwnUser})
 		k := r.known()
 		k.send("DROPGUARDS\r\n")
 		k.want(c.reply)
