@@ -96,6 +96,20 @@ func dialProbe(ctx context.Context, addr string) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), fault.Wrap(fault.Local, c.SetDeadline(time.Now().Add(4*patience(ctx))))
 }
 
+// dialTLS does the handshake of TLS. Who closes the TCP connection closes all.
+func dialTLS(ctx context.Context, addr string) (*tls.Conn, error) {
+	raw, err := dialProbe(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, helloConfig())
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, fault.New(fault.Network, "a probe: %w", err)
+	}
+	return conn, nil
+}
+
 func helloConfig() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "www.qwertzuiop.com", MinVersion: tls.VersionTLS12}
 }
@@ -181,15 +195,11 @@ func answerTo(ctx context.Context, addr string, b []byte) (string, error) {
 // inside returns a probe that sends bytes within TLS. It says how many cells of which kind come, and how it ends.
 func inside(b []byte) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, addr string) (string, error) {
-		raw, err := dialProbe(ctx, addr)
+		conn, err := dialTLS(ctx, addr)
 		if err != nil {
 			return "", err
 		}
-		defer raw.Close()
-		conn := tls.Client(raw, helloConfig())
-		if err := conn.HandshakeContext(ctx); err != nil {
-			return "", fault.New(fault.Network, "a probe: %w", err)
-		}
+		defer conn.NetConn().Close()
 		if _, err := conn.Write(b); err != nil {
 			return "", fault.Wrap(fault.Network, err)
 		}
@@ -275,15 +285,11 @@ func speaksMPTCP(ctx context.Context, addr string) (string, error) {
 
 // certificateForm says of the certificate what is no matter of chance.
 func certificateForm(ctx context.Context, addr string) (string, error) {
-	raw, err := dialProbe(ctx, addr)
+	conn, err := dialTLS(ctx, addr)
 	if err != nil {
 		return "", err
 	}
-	defer raw.Close()
-	conn := tls.Client(raw, helloConfig())
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return "", fault.New(fault.Network, "a probe: %w", err)
-	}
+	defer conn.NetConn().Close()
 	all := conn.ConnectionState().PeerCertificates
 	x := all[0]
 	bits := 0

@@ -36,9 +36,9 @@ func Answers(ctx context.Context, dir string, subjects [2]Subject) (out []Answer
 	defer leases.Release()
 	var addrs [2]string
 	for i := range subjects {
-		addr, stop, err := startBridge(ctx, filepath.Join(dir, fmt.Sprintf("bridge%d", i)), &leases, &subjects[i])
-		if err != nil {
-			return nil, err
+		addr, stop, bad := startBridge(ctx, filepath.Join(dir, fmt.Sprintf("bridge%d", i)), &leases, &subjects[i])
+		if bad != nil {
+			return nil, bad
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 		addrs[i] = addr
@@ -119,12 +119,17 @@ func startBridge(ctx context.Context, dir string, ports *ports.Leases, s *Subjec
 		return "", nil, err
 	}
 	// C tor may do other things between its listener and the first connection.
-	for err = errNotYet; err != nil; {
-		if _, err = certificateForm(ctx, addr); err != nil && ctx.Err() != nil {
+	for {
+		if _, err = certificateForm(ctx, addr); err == nil {
+			return addr, p.Stop, nil
+		}
+		select {
+		case <-ctx.Done():
 			return "", nil, errors.Join(err, p.Stop())
+		case <-time.After(askAgain):
 		}
 	}
-	return addr, p.Stop, nil
 }
 
-var errNotYet = fault.New(fault.Network, "nobody has asked")
+// askAgain is between two connections to a bridge that has just started.
+const askAgain = 50 * time.Millisecond
