@@ -2,9 +2,11 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,9 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
+// slow is after what time TestPrivateTimes says what a transaction waited for.
+const slow = 5 * time.Second
+
 // TestPrivateTimes measures how long a transaction takes from the wallet to the only onion peer, a geth.
 // CHIVE_MEASURE says how many are sent, one after the other. None is sent on for long after it was mined.
 func TestPrivateTimes(t *testing.T) {
@@ -21,7 +26,7 @@ func TestPrivateTimes(t *testing.T) {
 	if err != nil || n < 1 {
 		t.Skip("CHIVE_MEASURE=NUMBER measures: it takes some seconds for each")
 	}
-	w := startWalletWorld(t, 1)
+	w := startWalletWorld(t, 1, "--verbose")
 	raw, err := rpc.DialContext(t.Context(), w.url)
 	if err != nil {
 		t.Fatal(err)
@@ -42,11 +47,21 @@ func TestPrivateTimes(t *testing.T) {
 		if err := c.SendTransaction(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}
+		var states []string // and when they began
+		last := ""
 		w.chain.await(t, "the transaction at geth", func(ctx context.Context) bool {
+			var s struct{ State, Why string }
+			if err := raw.CallContext(ctx, &s, "chive_transaction", tx.Hash()); err == nil && s.State+s.Why != last {
+				last = s.State + s.Why
+				states = append(states, fmt.Sprintf("%.1f s: %s (%s)", time.Since(began).Seconds(), s.State, s.Why))
+			}
 			var got *types.Transaction
 			return w.chain.client.CallContext(ctx, &got, "eth_getTransactionByHash", tx.Hash()) == nil && got != nil
 		})
-		there = append(there, time.Since(began))
+		took := time.Since(began)
+		if there = append(there, took); took > slow {
+			t.Logf("transaction %d took %v:\n  %s", i, took.Round(10*time.Millisecond), strings.Join(states, "\n  "))
+		}
 		sent = append(sent, tx.Hash())
 	}
 	states := map[string]int{}

@@ -231,6 +231,7 @@ func (f *fetcher) request(p *peer, hashes []common.Hash, batch map[common.Hash]o
 		if err := n.admit(p, tx, raw); err != nil {
 			return err
 		}
+		n.seen(p, tx.Hash())
 	}
 	return nil
 }

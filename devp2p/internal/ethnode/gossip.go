@@ -43,10 +43,11 @@ func (n *Node) takeTransactions(p *peer, m p2p.Msg) error {
 			if tx.Type() == types.BlobTxType {
 				return malformed("a transaction with blobs that nobody asked for")
 			}
-			n.seen(p, tx.Hash())
+			p.known.Add(tx.Hash())
 			if err := n.admit(p, tx, raw); err != nil {
 				return err
 			}
+			n.seen(p, tx.Hash())
 		}
 		return nil
 	})
@@ -107,7 +108,7 @@ func decodeTx(raw []byte) (*types.Transaction, error) {
 // seen notes that a peer knows a transaction.
 func (n *Node) seen(p *peer, h common.Hash) {
 	p.known.Add(h)
-	n.config.Seen(h, p.id)
+	n.config.Seen(h, p.id, n.pool.Get(h) != nil)
 }
 
 // admit checks a transaction, puts it into the pool, and relays it. The error is a fault

@@ -48,8 +48,9 @@ type Config struct {
 	RouteOf func(enode.ID) (devp2p.Route, bool)
 	// RTT is told of each measured round trip with a peer, by its onion or not.
 	RTT func(id enode.ID, onion bool, took time.Duration)
-	// Seen is told of each transaction that a peer announces or sends. It must not wait.
-	Seen func(common.Hash, enode.ID)
+	// Seen is told of each transaction that a peer announces or sends, and whether the pool has it now: a
+	// hash alone is cheap, and shows nothing. It must not wait.
+	Seen func(h common.Hash, from enode.ID, here bool)
 	// Mined is told of the transactions of each new block on which peers agree, and how many peers
 	// were asked. It must not wait.
 	Mined func(txs []common.Hash, peers int)
@@ -104,7 +105,7 @@ func New(c Config) *Node {
 		c.RTT = func(enode.ID, bool, time.Duration) {}
 	}
 	if c.Seen == nil {
-		c.Seen = func(common.Hash, enode.ID) {}
+		c.Seen = func(common.Hash, enode.ID, bool) {}
 	}
 	if c.Mined == nil {
 		c.Mined = func([]common.Hash, int) {}

@@ -93,6 +93,7 @@ type entry struct {
 	sent    int               // deliveries that succeeded
 	tries   int               // deliveries that began since the start
 	mined   bool              // one peer says that it is in a block
+	told    string            // how a peer told of it that did not get it from here; empty: none did
 }
 
 // retry returns how long to wait after a delivery that did not succeed.
@@ -220,9 +221,11 @@ func (q *Queue) kick() {
 	}
 }
 
-// Seen tells the queue that a peer announced or sent a transaction. It is cheap for
-// transactions of others.
-func (q *Queue) Seen(h common.Hash, from enode.ID) {
+// Seen tells the queue that a peer announced or sent a transaction, and whether this node's pool has it now,
+// from where all peers get it. A hash alone shows nothing: whoever has it from a wallet's question for the
+// receipt, or from another name of a peer that keeps the transaction, could end its sending by it. Seen is
+// cheap for transactions of others.
+func (q *Queue) Seen(h common.Hash, from enode.ID, here bool) {
 	q.mu.Lock()
 	e := q.txs[h]
 	if e == nil || e.state.done() {
@@ -231,15 +234,16 @@ func (q *Queue) Seen(h common.Hash, from enode.ID) {
 	}
 	if _, ours := e.targets[from]; ours {
 		e.targets[from] = true // it only repeats what it got from here
+	} else if len(e.targets) == 0 {
+		e.told = "a peer told of it before it was sent: it is known elsewhere already"
+	} else {
+		e.told = "a peer that did not get it from here told of it"
+	}
+	if e.told == "" || !here {
 		q.mu.Unlock()
 		return
 	}
-	if len(e.targets) == 0 {
-		e.why = "a peer told of it before it was sent: it is known elsewhere already"
-	} else {
-		e.why = "a peer that did not get it from here told of it"
-	}
-	e.state = Seen
+	e.state, e.why = Seen, e.told
 	q.mu.Unlock()
 	q.kick()
 }

@@ -146,12 +146,12 @@ func TestHeldThenSeen(t *testing.T) {
 		for target = range w.sent {
 		}
 		w.mu.Unlock()
-		q.Seen(tx.Hash(), target)
+		q.Seen(tx.Hash(), target, true)
 		if s := state(t, q, tx); s == Seen {
 			t.Error("a receiver's own announcement counts as another's")
 		}
-		q.Seen(common.Hash{1}, enode.ID{1})
-		q.Seen(tx.Hash(), enode.ID{1})
+		q.Seen(common.Hash{1}, enode.ID{1}, true)
+		q.Seen(tx.Hash(), enode.ID{1}, true)
 		if s := state(t, q, tx); s != Seen {
 			t.Errorf("%v after another peer told of it", s)
 		}
@@ -229,7 +229,7 @@ func TestBounds(t *testing.T) {
 	if _, _, err := q.Submit(newTx(MaxTransactions)); !errors.Is(err, ErrFull) {
 		t.Error(err)
 	}
-	q.Seen(newTx(0).Hash(), enode.ID{1})
+	q.Seen(newTx(0).Hash(), enode.ID{1}, true)
 	if _, _, err := q.Submit(newTx(MaxTransactions)); err != nil {
 		t.Errorf("one that is done keeps the place of another: %v", err)
 	}

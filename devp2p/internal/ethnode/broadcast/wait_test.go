@@ -39,7 +39,7 @@ func TestMined(t *testing.T) {
 		if w.times() != n {
 			t.Error("it is sent on after it was mined")
 		}
-		q.Seen(tx.Hash(), enode.ID{1})
+		q.Seen(tx.Hash(), enode.ID{1}, true)
 		if s := state(t, q, tx); s != Mined {
 			t.Errorf("%v after a peer told of it", s)
 		}
@@ -164,12 +164,45 @@ func TestOnlyOthersCount(t *testing.T) {
 			time.Sleep(time.Minute)
 			for _, n := range w.nodes {
 				if w.got(n.ID()) {
-					q.Seen(tx.Hash(), n.ID())
+					q.Seen(tx.Hash(), n.ID(), true)
 				}
 			}
 			if s := state(t, q, tx); s == Seen {
 				t.Fatal("it is seen by peers that got it from here")
 			}
+		}
+	})
+}
+
+// TestHashAlone: a peer that tells a hash, and gives nobody the transaction, does not end its sending. The
+// transaction itself does, also if it comes from one of those that got it from here.
+func TestHashAlone(t *testing.T) {
+	w := new(world)
+	w.add(3)
+	run(t, w, "", func(q *Queue) {
+		tx := newTx(1)
+		if _, _, err := q.Submit(tx); err != nil {
+			t.Fatal(err)
+		}
+		q.Seen(tx.Hash(), enode.ID{1}, false) // as one does that knows the hash from elsewhere
+		time.Sleep(firstWait[1])
+		synctest.Wait()
+		if s := state(t, q, tx); s.done() || w.times() != 1 {
+			t.Fatalf("%v by a hash, sent %d times", s, w.times())
+		}
+		q.Seen(tx.Hash(), enode.ID{2}, false)
+		time.Sleep(againWait[1])
+		if w.reached() != 2 {
+			t.Errorf("sent to %d peers, and others have told the hash only", w.reached())
+		}
+		for _, n := range w.nodes {
+			if w.got(n.ID()) {
+				q.Seen(tx.Hash(), n.ID(), true)
+				break
+			}
+		}
+		if s := state(t, q, tx); s != Seen {
+			t.Errorf("%v when the transaction is here, and another has told of it", s)
 		}
 	})
 }
