@@ -87,22 +87,19 @@ func (n *Node) Agreed(ctx context.Context) ([]*types.Header, int, error) {
 	if h == nil {
 		return nil, 0, errNoHead
 	}
-	from := max(h.header.Number.Uint64(), n.agreed.base())
-	from -= min(from, agreeBack)
 	all := n.witnesses()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:min(len(all), maxAgreers)]
-	answers := make(chan []*types.Header, len(all))
-	for _, p := range all {
-		go func() { answers <- n.headersFrom(ctx, p, from) }() // ask ends after answerTime
-	}
-	var got [][]*types.Header
-	for range all {
-		if a := <-answers; a != nil {
-			got = append(got, a)
-		}
-	}
+	told := h.header.Number.Uint64()
+	from := max(told, n.agreed.base())
+	got := n.newestOf(ctx, all, from)
 	headers := majority(got)
+	if len(got) > 0 && headers == nil && from > told {
+		// Those before may have agreed on a block that never was, with a number that no block will have
+		// for years: the first peer of a node is alone.
+		got = n.newestOf(ctx, all, told)
+		headers = majority(got)
+	}
 	if len(got) == 0 {
 		return nil, 0, errors.New("no peer answered with its newest block")
 	}
@@ -113,6 +110,21 @@ func (n *Node) Agreed(ctx context.Context) ([]*types.Header, int, error) {
 	defer n.agreed.mu.Unlock()
 	n.agreed.headers, n.agreed.peers, n.agreed.at = headers, len(got), time.Now()
 	return headers, len(got), nil
+}
+
+// newestOf asks peers for their headers from some blocks before a number on, and returns the answers.
+func (n *Node) newestOf(ctx context.Context, all []*peer, from uint64) (got [][]*types.Header) {
+	from -= min(from, agreeBack)
+	answers := make(chan []*types.Header, len(all))
+	for _, p := range all {
+		go func() { answers <- n.headersFrom(ctx, p, from) }() // ask ends after answerTime
+	}
+	for range all {
+		if a := <-answers; a != nil {
+			got = append(got, a)
+		}
+	}
+	return got
 }
 
 // headersFrom gets a peer's headers from a number on, oldest first; nil: it did not answer.

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -134,5 +135,31 @@ func TestAgreed(t *testing.T) {
 	again, _, err := n.Agreed(t.Context())
 	if err != nil || &again[0] != &headers[0] {
 		t.Errorf("peers were asked again at once: %v", err)
+	}
+}
+
+// TestAgreedAfterLie: a block that was agreed on, by a liar alone, and has a number that the chain will not reach
+// for years, is given up when others are there, which know nothing of such blocks.
+func TestAgreedAfterLie(t *testing.T) {
+	n := New(Config{})
+	lies, honest := row(1<<40, 1<<40+5, 1<<40+9, 0), row(0, 40, 99, 0)
+	n.head.Store(&head{header: lies[4], hash: lies[4].Hash()})
+	connectRaw(t, n, eth.ETH69, "x", goodStatus(t, eth.ETH69)).answerHeaders(lies)
+	if headers, peers, err := n.Agreed(t.Context()); err != nil || peers != 1 || headers[0].Hash() != lies[5].Hash() {
+		t.Fatalf("%d headers of %d peers, %v", len(headers), peers, err)
+	}
+	for range 2 {
+		connectRaw(t, n, eth.ETH69, "x", goodStatus(t, eth.ETH69)).answerHeaders(honest)
+	}
+	n.head.Store(&head{header: honest[30], hash: honest[30].Hash()}) // as watchHead does: it is the median
+	n.agreed.mu.Lock()
+	n.agreed.at = time.Time{} // some seconds later
+	n.agreed.mu.Unlock()
+	headers, peers, err := n.Agreed(t.Context())
+	if err != nil || peers != 2 || headers[0].Hash() != honest[40].Hash() { // the liar is sent away
+		t.Fatalf("%d headers of %d peers, %v", len(headers), peers, err)
+	}
+	if got := n.newest(); got.Hash() != honest[40].Hash() {
+		t.Errorf("the newest block has the number %d", got.Number)
 	}
 }

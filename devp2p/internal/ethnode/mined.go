@@ -23,7 +23,7 @@ var errNoBody = errors.New("no peer has the block's body")
 // looked are the blocks whose transactions were taken out of the pool.
 type looked struct {
 	hashes []common.Hash // oldest first
-	top    uint64        // the largest number
+	top    uint64        // the number of the newest
 }
 
 // watchMined takes transactions out of the pool that were mined, and tells of them, until ctx ends.
@@ -70,7 +70,7 @@ func (n *Node) dropMined(ctx context.Context, past *looked) {
 		}
 		past.hashes = append(past.hashes, hash)
 		past.hashes = past.hashes[max(len(past.hashes)-maxLooked, 0):]
-		past.top = max(past.top, h.Number.Uint64())
+		past.top = h.Number.Uint64() // the newest is last; one that was a lie is not kept
 	}
 }
 
