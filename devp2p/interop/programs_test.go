@@ -90,6 +90,7 @@ type relayStatus struct {
 	Node   struct {
 		Accepted int
 		Passed   map[string]int
+		Pool     struct{ Count, Mined int }
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/chivenet/chive/devp2p/internal/gethtest"
@@ -111,14 +110,21 @@ func (p *provider) check(t *testing.T) {
 // walletWorld is all that a wallet needs: a chain, whose geth has an onion; a relay, whose only way
 // to the chain that is; and an upstream behind the exit of the same Tor network.
 type walletWorld struct {
+	nw       *lab.Network
 	chain    *devChain
 	upstream *provider
 	url      string // of the relay's port for wallets
-	network  string
+	relayDir string
 	chiveEth string
 }
 
 func startWalletWorld(t *testing.T, accounts int, relayArgs ...string) *walletWorld {
+	t.Helper()
+	return startWalletWorldWith(t, accounts, func(*walletWorld, *exec.Cmd) {}, relayArgs...)
+}
+
+// startWalletWorldWith calls prepare before it runs the relay.
+func startWalletWorldWith(t *testing.T, accounts int, prepare func(*walletWorld, *exec.Cmd), relayArgs ...string) *walletWorld {
 	t.Helper()
 	gethtest.Program(t, "geth")
 	dir := t.TempDir()
@@ -129,12 +135,13 @@ func startWalletWorld(t *testing.T, accounts int, relayArgs ...string) *walletWo
 		t.Fatal(err)
 	}
 	nw := startLab(t, lab.Options{})
-	w := &walletWorld{chiveEth: build(t, dir), network: nw.NetworkFile}
+	w := &walletWorld{nw: nw, chiveEth: build(t, dir), relayDir: filepath.Join(dir, "relay")}
 	w.chain = startDevChain(t, accounts, "--http", "--http.addr", "127.0.0.1", "--http.port", fmt.Sprint(port), "--http.api", "eth")
 	w.upstream = startProvider(t, fmt.Sprintf("http://127.0.0.1:%d", port))
-	relayDir := filepath.Join(dir, "relay")
-	w.url = w.relay(t, relayDir, append([]string{"--rpc-upstream", w.upstream.URL}, relayArgs...)...)
-	record := awaitRelay(t, w.chain.geth, w.chiveEth, relayDir)
+	cmd := w.relay(append([]string{"--rpc-upstream", w.upstream.URL}, relayArgs...)...)
+	prepare(w, cmd)
+	w.url = says(t, runAs(t, cmd), "Wallets can use ")
+	record := awaitRelay(t, w.chain.geth, w.chiveEth, w.relayDir)
 	lines := run(t, w.chiveEth, "sidecar", "--ipc", w.chain.ipc, "--only-onion", "--network", nw.NetworkFile,
 		"--data-dir", filepath.Join(dir, "sidecar"), "--static", record)
 	says(t, lines, "private")
@@ -145,12 +152,11 @@ func startWalletWorld(t *testing.T, accounts int, relayArgs ...string) *walletWo
 	return w
 }
 
-// relay runs a relay that trusts the upstream's certificate, and returns the URL for wallets.
-func (w *walletWorld) relay(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(w.chiveEth, append([]string{"relay", "--genesis", w.chain.genesis, "--network", w.network, "--data-dir", dir, "--rpc", "127.0.0.1:0"}, args...)...)
+// relay returns the command of a relay that trusts the upstream's certificate.
+func (w *walletWorld) relay(args ...string) *exec.Cmd {
+	cmd := exec.Command(w.chiveEth, append([]string{"relay", "--genesis", w.chain.genesis, "--network", w.nw.NetworkFile, "--data-dir", w.relayDir, "--rpc", "127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+w.upstream.pem, "SSL_CERT_DIR=/nonexistent")
-	return says(t, runAs(t, cmd), "Wallets can use ")
+	return cmd
 }
 
 // mined waits for a transaction's receipt at geth itself.
@@ -160,72 +166,6 @@ func (w *walletWorld) mined(t *testing.T, h common.Hash) {
 		var r *types.Receipt
 		return w.chain.client.CallContext(ctx, &r, "eth_getTransactionReceipt", h) == nil && r != nil && r.Status == 1
 	})
-}
-
-// TestWalletGo does with go-ethereum's own client what a wallet does, from nothing to mined, and
-// looks at what the upstream saw.
-func TestWalletGo(t *testing.T) {
-	w := startWalletWorld(t, 3, "--rpc-proofs", "require", "--rpc-origin", metaMaskOrigin)
-	raw, err := rpc.DialContext(t.Context(), w.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer raw.Close()
-	c := ethclient.NewClient(raw)
-	w.chain.await(t, "a proof by a block of the peers", func(ctx context.Context) bool {
-		_, err := c.BalanceAt(ctx, address(w.chain.keys[0]), nil)
-		return err == nil
-	})
-	var sent []common.Hash
-	for i := range 4 { // two of each account, at once: the second counts on the first
-		key := w.chain.keys[i%2]
-		from, to := address(key), common.Address{0: 0xaa, 19: byte(i)}
-		id, err := c.ChainID(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		nonce, err := c.PendingNonceAt(t.Context(), from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if nonce != uint64(i/2) {
-			t.Errorf("transaction %d: nonce %d", i, nonce)
-		}
-		tip, err := c.SuggestGasTipCap(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		price, err := c.SuggestGasPrice(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		tx, err := types.SignNewTx(key, types.LatestSignerForChainID(id), &types.DynamicFeeTx{
-			ChainID: id, Nonce: nonce, To: &to, Value: price, Gas: 21000, GasTipCap: tip, GasFeeCap: price.Mul(price, number(t, "0x2")),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.SendTransaction(t.Context(), tx); err != nil {
-			t.Fatal(err)
-		}
-		var none *types.Receipt
-		if err := raw.CallContext(t.Context(), &none, "eth_getTransactionReceipt", tx.Hash()); err != nil {
-			t.Errorf("the receipt of what was sent is no null: %v", err)
-		}
-		sent = append(sent, tx.Hash())
-	}
-	for _, h := range sent {
-		w.mined(t, h)
-		w.chain.await(t, "the receipt at the relay", func(ctx context.Context) bool {
-			r, err := c.TransactionReceipt(ctx, h)
-			return err == nil && r.Status == 1
-		})
-	}
-	t.Run("MetaMask", func(t *testing.T) { metaMask(t, w, 2) })
-	w.upstream.check(t)
-	if w.upstream.calls()["eth_getProof"] == 0 {
-		t.Error("nothing was proved")
-	}
 }
 
 // TestUpstreamCertificate: an upstream with a certificate of nobody is refused, and is asked nothing.
