@@ -16,9 +16,9 @@ import (
 // may connect it to one onion, which is the relay's. An empty geth gets all blocks of the
 // other, and a transaction of each arrives at the other. sidecar changes how the sidecars
 // are run; relayArgs are how the relay reaches onions.
-func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd), relayArgs ...string) {
+func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd, *geth), relayArgs ...string) {
 	dir := t.TempDir()
-	chiveEth := build(t, dir)
+	chiveEth := build(t)
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd), relayArgs .
 	for i, g := range []*geth{full, empty} {
 		cmd := exec.Command(chiveEth, "sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile, "--maxpeers", "1",
 			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i)), "--static", record)
-		sidecar(cmd)
+		sidecar(cmd, g)
 		says(t, runAs(t, cmd), "private")
 	}
 	// alone checks that a geth has the relay as its only peer.
@@ -72,7 +72,7 @@ func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd), relayArgs .
 func TestRelayBetween(t *testing.T) {
 	gethtest.Program(t, "geth")
 	nw := startLab(t, lab.Options{})
-	between(t, nw, func(*exec.Cmd) {}, "--network", nw.NetworkFile)
+	between(t, nw, func(*exec.Cmd, *geth) {}, "--network", nw.NetworkFile)
 }
 
 // TestRelayBetweenTor is TestRelayBetween with a relay that uses a stock tor daemon
@@ -80,5 +80,5 @@ func TestRelayBetween(t *testing.T) {
 func TestRelayBetweenTor(t *testing.T) {
 	gethtest.Program(t, "geth")
 	nw, daemon := withStockTor(t)
-	between(t, nw, func(*exec.Cmd) {}, "--tor-proxy", daemon.SOCKS, "--tor-control", daemon.Control)
+	between(t, nw, func(*exec.Cmd, *geth) {}, "--tor-proxy", daemon.SOCKS, "--tor-control", daemon.Control)
 }

@@ -98,7 +98,7 @@ func ethereumJSBehind(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	nw := startLab(t, lab.Options{})
-	chiveEth := build(t, t.TempDir())
+	chiveEth := build(t)
 	nft(t, "add", "table", "inet", "sidecar")
 	nft(t, "add", "chain", "inet", "sidecar", "out", "{ type filter hook output priority 0; }")
 	of := fmt.Sprint("meta skgid ", sidecarGroup)

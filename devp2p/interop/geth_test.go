@@ -92,19 +92,8 @@ func startGethOn(t *testing.T, genesis, chain, network string, args ...string) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), path, append([]string{"--datadir", dir}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("geth %s: %v\n%s", args[0], err, out)
-		}
-	}
-	run("--state.scheme", "hash", "init", genesis)
-	if chain != "" {
-		if slices.Contains(args, keepStates) {
-			run(keepStates, "import", chain)
-		} else {
-			run("import", chain)
-		}
+	if err := dataOf(path, dir, genesis, chain, slices.Contains(args, keepStates)); err != nil {
+		t.Fatal(err)
 	}
 
 	var leases host.Ports

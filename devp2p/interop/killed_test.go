@@ -39,7 +39,7 @@ const stable = 3 * time.Second
 func TestSidecarKilled(t *testing.T) {
 	gethtest.Program(t, "geth")
 	dir := t.TempDir()
-	chiveEth := build(t, dir)
+	chiveEth := build(t)
 	nw := startLab(t, lab.Options{})
 	a, b := startGeth(t), startGeth(t)
 	c := third(t, devp2p.Embedded(nw.Client))

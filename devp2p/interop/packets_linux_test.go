@@ -43,6 +43,7 @@ func inNamespace(t *testing.T, limit time.Duration, f func(*testing.T)) {
 			t.Skip("SKIPPED, NOTHING WAS TESTED:", reason)
 		}
 	}
+	t.Setenv(builtVar, build(t))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	ns, err := host.NewNamespace(ctx, fmt.Sprint("chive-eth-sidecar-", os.Getpid()))
@@ -113,17 +114,24 @@ func inGroup(cmd *exec.Cmd, group uint32) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 0, Gid: group, NoSetGroups: true}}
 }
 
-// meter begins to count the packets of a group's processes.
+// meter begins to count the packets of a group's processes. The set "nodes" has ports of nodes on this machine that
+// they may connect to, and the set "strays" gets what is counted as elsewhere.
 func meter(t *testing.T, nw *lab.Network, group uint32) {
 	t.Helper()
 	nft(t, "add", "table", "inet", "sidecar")
 	nft(t, "add", "chain", "inet", "sidecar", "out", "{ type filter hook output priority 0; }")
+	nft(t, "add", "set", "inet", "sidecar", "nodes", "{ type inet_service; }")
+	nft(t, "add", "set", "inet", "sidecar", "strays", "{ type ipv4_addr . inet_service; flags dynamic; size 64; }")
 	of := fmt.Sprint("meta skgid ", group)
 	for _, rule := range [][2]string{
 		{"tor", of + " ip daddr 127.0.0.1 tcp dport { " + orPorts(nw) + " }"},
-		{"answers", of + " oifname lo ct direction reply"}, // to programs that connected to them
+		{"node", of + " ip daddr 127.0.0.1 tcp dport @nodes"}, // for who comes to the onion
+		{"answers", of + " oifname lo ct direction reply"},    // to programs that connected to them
 		{"elsewhere", of},
 	} {
+		if rule[0] == "elsewhere" {
+			nft(t, "add", "rule", "inet", "sidecar", "out", of+" meta l4proto { tcp, udp } update @strays { ip daddr . th dport }")
+		}
 		nft(t, "add", "counter", "inet", "sidecar", rule[0])
 		nft(t, "add", "rule", "inet", "sidecar", "out", rule[1]+" counter name "+rule[0]+" return")
 	}
@@ -133,9 +141,9 @@ func meter(t *testing.T, nw *lab.Network, group uint32) {
 func metered(t *testing.T, group uint32) {
 	t.Helper()
 	toTor, answers, elsewhere := counted(t, "tor"), counted(t, "answers"), counted(t, "elsewhere")
-	t.Logf("packets: %d to relays of the Tor network, %d answers to programs that connected, %d anywhere else", toTor, answers, elsewhere)
+	t.Logf("packets: %d to relays of the Tor network, %d to nodes, %d answers to programs that connected, %d anywhere else", toTor, counted(t, "node"), answers, elsewhere)
 	if elsewhere != 0 || toTor == 0 || answers == 0 {
-		t.Error("not all packets went to the Tor network and to who had connected")
+		t.Error("not all packets went where they may:", nft(t, "list", "set", "inet", "sidecar", "strays"))
 	}
 	// The meter counts what goes elsewhere: on loopback, outside, and to a name server.
 	for i, to := range []string{"tcp/127.0.0.1/9", "tcp/10.77.0.50/30303", "udp/127.0.0.1/53"} {
@@ -152,7 +160,10 @@ func sidecarPackets(t *testing.T) {
 	nw := startLab(t, lab.Options{})
 	meter(t, nw, sidecarGroup)
 	t.Run("between", func(t *testing.T) { // its end ends the sidecars
-		between(t, nw, func(cmd *exec.Cmd) { inGroup(cmd, sidecarGroup) }, "--network", nw.NetworkFile)
+		between(t, nw, func(cmd *exec.Cmd, g *geth) {
+			nft(t, "add", "element", "inet", "sidecar", "nodes", fmt.Sprintf("{ %d }", g.info.Ports.Listener))
+			inGroup(cmd, sidecarGroup)
+		}, "--network", nw.NetworkFile)
 	})
 	metered(t, sidecarGroup)
 }

@@ -74,12 +74,12 @@ func says(t *testing.T, lines <-chan string, prefix string) string {
 	}
 }
 
-// build makes the program.
-func build(t *testing.T, dir string) string {
+// build makes the program, once for all tests.
+func build(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(dir, "chive-eth")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../cmd/chive-eth").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -157,7 +157,7 @@ func signedList(t *testing.T, chiveEth, dir, record string) []string {
 func TestPrograms(t *testing.T) {
 	gethtest.Program(t, "geth")
 	dir := t.TempDir()
-	chiveEth := build(t, dir)
+	chiveEth := build(t)
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)

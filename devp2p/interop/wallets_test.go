@@ -135,7 +135,7 @@ func startWalletWorldWith(t *testing.T, accounts int, prepare func(*walletWorld,
 		t.Fatal(err)
 	}
 	nw := startLab(t, lab.Options{})
-	w := &walletWorld{nw: nw, chiveEth: build(t, dir), relayDir: filepath.Join(dir, "relay")}
+	w := &walletWorld{nw: nw, chiveEth: build(t), relayDir: filepath.Join(dir, "relay")}
 	w.chain = startDevChain(t, accounts, "--http", "--http.addr", "127.0.0.1", "--http.port", fmt.Sprint(port), "--http.api", "eth")
 	w.upstream = startProvider(t, fmt.Sprintf("http://127.0.0.1:%d", port))
 	cmd := w.relay(append([]string{"--rpc-upstream", w.upstream.URL}, relayArgs...)...)
@@ -181,7 +181,7 @@ func TestUpstreamCertificate(t *testing.T) {
 	upstream.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail
 	upstream.StartTLS()
 	defer upstream.Close()
-	lines := run(t, build(t, dir), "relay", "--genesis", genesis, "--network", nw.NetworkFile, "--data-dir", filepath.Join(dir, "relay"),
+	lines := run(t, build(t), "relay", "--genesis", genesis, "--network", nw.NetworkFile, "--data-dir", filepath.Join(dir, "relay"),
 		"--rpc", "127.0.0.1:0", "--rpc-upstream", upstream.URL)
 	c, err := rpc.DialContext(t.Context(), says(t, lines, "Wallets can use "))
 	if err != nil {
