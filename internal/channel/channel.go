@@ -92,7 +92,7 @@ type Channel struct {
 	emptySince time.Time // when the last circuit closed; zero while one is open
 	unanswered time.Time // when the first of what was not answered since lastIn was asked
 
-	running int // goroutines of the channel: the reader, and the writer while it has the turn
+	running int // goroutines of the channel: the reader (start before it), and the writer while it has the turn
 
 	// owned by the goroutine that has the turn
 	begun    *slab // bytes that wait for more of their record; nil: none do. See writeCut
@@ -150,6 +150,7 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 		emptySince: cfg.Now(),
 		luck:       mrand.Float64(),
 		common:     l.Common,
+		running:    1, // start itself: a writer may come and go before the reader runs, and must not be the last
 	}
 	ch.address = cfg.Memory.Address(netaddr.Of(l.Conn.RemoteAddr()))
 	ch.account = ch.address.Open(account.Link, ch.evict)
@@ -171,6 +172,7 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.startLocked(false)
+	ch.running--
 	return ch
 }
 

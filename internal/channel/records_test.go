@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,44 @@ func TestNetinfoOfAClosedLink(t *testing.T) {
 		if got := line.take(); len(got) > 0 {
 			t.Errorf("records: %v", got)
 		}
+	})
+}
+
+// TestNetinfoBeforeTheReader: on a machine that has no time, a writer may come and go before the reader runs. It is not
+// the channel's last goroutine.
+func TestNetinfoBeforeTheReader(t *testing.T) {
+	k := keys(t)
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		now := func() time.Time { return k.Expires.Add(-time.Hour) }
+		far := make(chan error, 1)
+		go func() {
+			_, err := Accept(context.Background(), y, &LinkConfig{Now: now, Identity: k})
+			far <- err
+		}()
+		l, err := Connect(t.Context(), x, k.ID, netip.MustParseAddrPort("127.0.0.1:9001"), &LinkConfig{Now: now, Common: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waited atomic.Bool
+		a := Start(l, &Config{Log: slog.New(slog.DiscardHandler), Now: func() time.Time {
+			if l.unsent == nil && waited.CompareAndSwap(false, true) {
+				time.Sleep(2 * firstCellWait)
+			}
+			return time.Now()
+		}})
+		if err := <-far; err != nil || !waited.Load() {
+			t.Errorf("the relay has no link: %v; waited: %t", err, waited.Load())
+		}
+		synctest.Wait()
+		select {
+		case <-a.Done():
+			t.Error("the channel has ended")
+		default:
+		}
+		a.Close(fault.New(fault.Closed, "the test is over"))
+		<-a.Done()
+		y.Close()
 	})
 }
 
