@@ -11,7 +11,7 @@ import (
 func (r *Report) WritePage(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# What onions cost Ethereum's nodes\n\n")
-	fmt.Fprintf(&b, "`chive-eth bench --report DIR` made this page on %s: %d processors (%s), %s; chive %s, %s. ", r.About.Day, r.About.Processors, r.About.Processor, r.About.Go, r.About.Chive, r.About.Tor)
+	fmt.Fprintf(&b, "`chive-eth bench --report DIR%s` made this page on %s: %d processors (%s), %s; chive %s, %s. ", r.Sizes.flags(), r.About.Day, r.About.Processors, r.About.Processor, r.About.Go, r.About.Chive, r.About.Tor)
 	if r.About.Namespace {
 		b.WriteString("All ran in a network namespace whose loopback acknowledges at once. ")
 	} else {

@@ -147,3 +147,17 @@ func TestFounding(t *testing.T) {
 		}
 	}
 }
+
+// TestFlags: the page says by which flags it was made.
+func TestFlags(t *testing.T) {
+	whole, quick := Defaults(), Short()
+	whole.Peers = []int{10, 50}
+	whole.Spread = whole.Peers
+	whole.While = 5 * time.Second
+	quick.Kinds = []Kind{Clear, Chive}
+	for want, s := range map[string]Sizes{"": Defaults(), " --short": Short(), " --peers 10,50 --while 5s": whole, " --short --kinds clearnet,chive": quick} {
+		if got := s.flags(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

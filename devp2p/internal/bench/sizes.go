@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,33 @@ func Defaults() Sizes {
 func Short() Sizes {
 	return Sizes{Kinds: []Kind{Clear, Chive, Tor}, Connections: 5, Firsts: 1, Bytes: 5_000_000, Downloads: 2, Rounds: 50,
 		Peers: []int{10}, Spread: []int{10}, While: 2 * time.Second, Loads: []int{50}, LinkBytes: 500_000}
+}
+
+// flags are those of chive-eth bench that give these sizes, each after a space.
+func (s Sizes) flags() string {
+	var b strings.Builder
+	like := Defaults()
+	if s.Firsts == Short().Firsts {
+		like = Short()
+		b.WriteString(" --short")
+	}
+	list := func(a any) string { return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(a), "[]")), ",") }
+	for _, f := range []struct{ name, is, was string }{
+		{"kinds", list(s.Kinds), list(like.Kinds)},
+		{"connections", fmt.Sprint(s.Connections), fmt.Sprint(like.Connections)},
+		{"bytes", fmt.Sprint(s.Bytes), fmt.Sprint(like.Bytes)},
+		{"rounds", fmt.Sprint(s.Rounds), fmt.Sprint(like.Rounds)},
+		{"peers", list(s.Peers) + list(s.Spread), list(like.Peers) + list(like.Spread)},
+		{"while", s.While.String(), like.While.String()},
+	} {
+		if f.is != f.was {
+			if f.name == "peers" {
+				f.is = list(s.Peers)
+			}
+			fmt.Fprintf(&b, " --%s %s", f.name, f.is)
+		}
+	}
+	return b.String()
 }
 
 // Check names the first mistake.
