@@ -38,6 +38,7 @@ func deployCommand() *cobra.Command {
 client build circuits through guard, middle and exit with each handshake. A circuit counts as built when the target has
 sent back a byte through it. The results go to --out: the client's report (report.json), a line for each circuit
 (samples.csv), and the metrics of all nodes over the run, as the monitor saw them (metrics.csv), and figures of both (SVG, PNG, PDF).
+metrics.csv has 64 MiB at most: when it is full, it loses every second look, and later looks are twice as far apart.
 "seven" is a file that comes with this program; docs/deploy.md shows it.
 
 With --to netns the machines are Linux namespaces here, each behind the link that the file names. It needs root, or a
@@ -213,7 +214,9 @@ func deployMonitorCommand() *cobra.Command {
 	var of []string
 	var every time.Duration
 	var out string
-	c := &cobra.Command{Use: "monitor", Short: "Collect the metrics of nodes", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "monitor", Short: "Collect the metrics of nodes",
+		Long: `Collect the metrics of nodes in metrics.csv. The file has 64 MiB at most: when it is full, it loses every second look, so
+that it is of the whole run still, and nodes are asked at every second tick from then on.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if every <= 0 {
 				return fault.New(fault.Config, "--every: %v is not above 0", every)

@@ -2,13 +2,13 @@ package deploy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/csv"
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,51 +35,38 @@ func ParseWatched(s string) (Watched, error) {
 
 // Bounds of what a node may answer.
 const (
-	maxMetrics = 4 << 20
+	maxMetrics = 1 << 20 // bytes
+	maxRows    = 10_000
 	maxAnswer  = 5 * time.Second
 )
-
-// metricsHead is the first line of the file with metrics. Seconds count from the monitor's start.
-var metricsHead = []string{"seconds", "node", "metric", "value"}
 
 // upMetric is 1 if a node has answered, as Prometheus has it.
 const upMetric = "up"
 
 // Watch asks all nodes for their metrics (Prometheus' text) at each tick, and adds what they say to a file in dir, until
-// ctx ends. A node that does not answer has up = 0 then.
+// ctx ends. A node that does not answer has up = 0 then. The file has MaxMetricsFile bytes at most: when it is full, every
+// second look is taken out, and nodes are asked at every second tick.
 func Watch(ctx context.Context, nodes []Watched, ticks <-chan time.Time, dir string) error {
+	return watch(ctx, nodes, ticks, dir, MaxMetricsFile)
+}
+
+func watch(ctx context.Context, nodes []Watched, ticks <-chan time.Time, dir string, most int64) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	f, err := os.Create(filepath.Join(dir, MetricsName))
+	file, err := newMetricsFile(dir, most)
 	if err != nil {
-		return fault.Wrap(fault.Local, err)
+		return err
 	}
-	defer f.Close()
-	w := csv.NewWriter(f)
-	if err := w.Write(metricsHead); err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
+	defer func() { err = errors.Join(err, file.close()) }()
 	client := &http.Client{Timeout: maxAnswer}
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	for {
-		all := make([][][2]string, len(nodes))
-		at := strconv.FormatFloat(time.Since(began).Seconds(), 'f', 3, 64)
-		var asking sync.WaitGroup
-		for i, n := range nodes {
-			asking.Go(func() { all[i] = ask(ctx, client, n.At) })
-		}
-		asking.Wait()
-		for i, n := range nodes {
-			for _, m := range all[i] {
-				if err := w.Write([]string{at, n.Name, m[0], m[1]}); err != nil {
-					return fault.Wrap(fault.Local, err)
-				}
+		if file.wants() {
+			if err := file.add(askAll(ctx, client, nodes, time.Since(began))); err != nil {
+				return err
 			}
-		}
-		if w.Flush(); w.Error() != nil {
-			return fault.Wrap(fault.Local, w.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -87,6 +74,23 @@ func Watch(ctx context.Context, nodes []Watched, ticks <-chan time.Time, dir str
 		case <-ticks:
 		}
 	}
+}
+
+// askAll asks all nodes, and returns rows of the file.
+func askAll(ctx context.Context, client *http.Client, nodes []Watched, since time.Duration) (rows [][]string) {
+	all := make([][][2]string, len(nodes))
+	var asking sync.WaitGroup
+	for i, n := range nodes {
+		asking.Go(func() { all[i] = ask(ctx, client, n.At) })
+	}
+	asking.Wait()
+	at := strconv.FormatFloat(since.Seconds(), 'f', 6, 64) // no two looks have the same: see everySecond
+	for i, n := range nodes {
+		for _, m := range all[i] {
+			rows = append(rows, []string{at, n.Name, m[0], m[1]})
+		}
+	}
+	return rows
 }
 
 // ask returns the metrics of a node, with their labels, and whether it was up.
@@ -111,7 +115,14 @@ func scrape(ctx context.Context, client *http.Client, at netip.AddrPort) ([][2]s
 	if res.StatusCode != http.StatusOK {
 		return nil, fault.New(fault.Network, "metrics: %s", res.Status)
 	}
-	return readMetrics(io.LimitReader(res.Body, maxMetrics))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxMetrics+1))
+	if err != nil {
+		return nil, fault.New(fault.Network, "%w", err)
+	}
+	if len(text) > maxMetrics { // cut off, the last value would be another number
+		return nil, fault.New(fault.Network, "the metrics are more than %d bytes", maxMetrics)
+	}
+	return readMetrics(bytes.NewReader(text))
 }
 
 // readMetrics reads Prometheus' text: each line that is no comment is a metric with labels, and a value.
@@ -133,7 +144,9 @@ func readMetrics(r io.Reader) (out [][2]string, err error) {
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
 			return nil, fault.New(fault.Network, "a metric's value is no number")
 		}
-		out = append(out, [2]string{line[:end], value})
+		if out = append(out, [2]string{line[:end], value}); len(out) > maxRows {
+			return nil, fault.New(fault.Network, "more than %d metrics", maxRows)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fault.New(fault.Network, "%w", err)
