@@ -293,6 +293,13 @@ judge-programs: build
 bench-wan: build
 	./bin/chivelab bench wan --out bench-wan
 
+# topologies measures the twelve topologies of space, air and ground with the links of set H, and draws all figures from the
+# samples: within an hour on two cores that have nothing else to do. SHORT=1 takes a sample, within ten minutes.
+.PHONY: topologies
+topologies: build
+	./bin/chivelab experiment run h --at-once 6 $(if $(SHORT),--short) --out bin/topologies$(if $(SHORT),-short); status=$$?; \
+	  ./bin/chivelab experiment figures --out bin/topologies$(if $(SHORT),-short)/figures bin/topologies$(if $(SHORT),-short)/h*; exit $$status
+
 # bench-circuit builds a thousand circuits of three hops with each handshake, and
 # some with carriage B, with a directory that is fetched for each, and of every
 # length. It writes reports, raw samples and figures into bench-circuit/.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -11,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/chivelab/internal/shadow"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/internal/version"
 )
@@ -20,25 +25,26 @@ import (
 // experimentCommand has what is about experiments.
 func experimentCommand() *cobra.Command {
 	c := &cobra.Command{Use: "experiment", Short: "Measure circuits over emulated links, as a file says"}
-	c.AddCommand(experimentRunCommand(), experimentShowCommand(), experimentFiguresCommand(), experimentCompareCommand())
+	c.AddCommand(experimentRunCommand(), experimentShowCommand(), experimentFiguresCommand(), experimentCompareCommand(), experimentBesideCommand())
 	return c
 }
 
 // experimentRunCommand runs experiments.
 func experimentRunCommand() *cobra.Command {
-	var out string
+	var out, tor string
 	var repetitions, atOnce int
 	var short bool
 	c := &cobra.Command{
 		Use:   "run FILE...",
 		Short: "Run experiments",
-		Long: `Run experiments one after another: networks of Chive in this process, each node behind an emulated link, on
-which real circuits are built and used. Each experiment gets a directory with its name in --out: the samples as they
+		Long: `Run experiments: networks of Chive in this process, each node behind an emulated link, on which real circuits are
+built and used. Each experiment gets a directory with its name in --out: the samples as they
 come (samples.csv), and a report (report.json). The same command goes on where one was ended.
 
 FILE is a file, or the name of a shipped experiment, or h, c or s, which are the twelve topologies with that set of
 links, or hops, which are circuits of one to eight hops. "chivelab experiment show" lists the shipped ones; they are examples of all keys but these:
 
+  program = "tor"       # authorities, relays and exits are C tor's, each in Linux namespaces; default "chive"
   load = 2              # downloads of "size" bytes that go on beside all that is measured; default 0
   direction = "both"    # of a link: up leads away from a node, down to it; more keys: chivelab links check --help
 
@@ -46,8 +52,11 @@ A node without a place has a link that takes no time. Handshakes are written as 
 hop, as "pq768-B". The exit reaches its targets without a link.
 
 Times and rates come with intervals of 95 %. A repetition in which this machine was too slow to emulate the links is
-measured again, and is not counted. If too few are left, the report says that instead of values, and the command fails.`,
-		Example: "  chivelab experiment run h01-z1-up\n  chivelab experiment run h --short --at-once 4 --out twelve\n  chivelab experiment run my.toml --repetitions 1000",
+measured again, and is not counted. If too few are left, the report says that instead of values, and the command fails.
+
+Circuits wait more than they compute, so that a machine can run several experiments --at-once: two cores that have nothing else
+to do, six. "h --at-once 6" takes within an hour there, and with --short within ten minutes.`,
+		Example: "  chivelab experiment run h01-z1-up\n  chivelab experiment run h --at-once 6 --out twelve\n  chivelab experiment run h --short --at-once 6 --out sample\n  chivelab experiment run my.toml --repetitions 1000",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if atOnce < 1 || repetitions < 0 {
@@ -72,18 +81,68 @@ measured again, and is not counted. If too few are left, the report says that in
 					f.Repetitions = repetitions
 				}
 			}
-			return runExperiments(c, files, out, atOnce)
+			p, err := experimentPrograms(files, tor)
+			if err != nil {
+				return err
+			}
+			return runExperiments(c, files, p, out, atOnce)
 		},
 	}
 	c.Flags().StringVar(&out, "out", "experiments", "write what is found into `DIR`")
+	c.Flags().StringVar(&tor, "tor", "tor", "`PATH` of C tor, for files with its nodes")
 	c.Flags().IntVar(&repetitions, "repetitions", 0, "`NUMBER` of circuits with each handshake; 0: as the file says")
 	c.Flags().IntVar(&atOnce, "at-once", 1, "`NUMBER` of experiments at the same time: most of their time is waiting")
 	c.Flags().BoolVar(&short, "short", false, "a sample: at most 20 circuits with each handshake, 3 downloads and 5 directories")
 	return c
 }
 
+// experimentPrograms finds what experiments start beside this process.
+func experimentPrograms(files []*experiment.File, tor string) (p experiment.Programs, err error) {
+	if !slices.ContainsFunc(files, func(f *experiment.File) bool { return f.Program == experiment.ProgramTor }) {
+		return p, nil
+	}
+	if p.Tor, err = exec.LookPath(tor); err != nil {
+		return p, fault.New(fault.Config, "--tor: %w", err)
+	}
+	if p.Tor, err = filepath.Abs(p.Tor); err != nil {
+		return p, fault.Wrap(fault.Local, err)
+	}
+	self, err := child.Self()
+	p.Self = []string{self}
+	return p, err
+}
+
+// experimentBesideCommand is the first program of an exit's host.
+func experimentBesideCommand() *cobra.Command {
+	var echo, web string
+	c := &cobra.Command{Use: "beside -- PROGRAM ARGUMENTS", Short: "Run a program beside the targets", Hidden: true, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+			cmd.Stdout, cmd.Stderr = c.OutOrStdout(), c.ErrOrStderr()
+			if err := cmd.Start(); err != nil {
+				return fault.Wrap(fault.Local, err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				ended <- cmd.Wait()
+				cancel()
+			}()
+			err := shadow.ServeTarget(ctx, echo, web)
+			cancel()
+			if end := <-ended; c.Context().Err() == nil { // both serve until they are ended
+				err = fault.New(fault.Local, "%s has ended: %w", args[0], cmp.Or(end, err, errors.New("nobody knows why")))
+			}
+			return err
+		}}
+	c.Flags().StringVar(&echo, "echo", "", "`ADDR` to send bytes back at")
+	c.Flags().StringVar(&web, "web", "", "`ADDR` to have pages at")
+	return c
+}
+
 // runExperiments runs some at the same time, and prints their reports in order.
-func runExperiments(c *cobra.Command, files []*experiment.File, out string, atOnce int) error {
+func runExperiments(c *cobra.Command, files []*experiment.File, programs experiment.Programs, out string, atOnce int) error {
 	bar := progress.OnTerminal(c.ErrOrStderr())
 	defer bar.End()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -104,7 +163,7 @@ func runExperiments(c *cobra.Command, files []*experiment.File, out string, atOn
 			places <- struct{}{}
 			running.Go(func() {
 				defer func() { <-places }()
-				r, err := experiment.Run(ctx, f, filepath.Join(out, f.Short()), version.String(), func(p experiment.Progress) {
+				r, err := experiment.Run(ctx, f, filepath.Join(out, f.Short()), version.String(), programs, func(p experiment.Progress) {
 					mu.Lock()
 					defer mu.Unlock()
 					parts[i] = p

@@ -62,6 +62,9 @@ Shadow runs no static programs: "make shadow" builds bin/shadow/chivelab, which 
 				return fault.New(fault.Config, "%s is %d experiments: name one", args[0], len(files))
 			}
 			x.File = files[0]
+			if x.File.Program == experiment.ProgramTor {
+				x.Relays = shadow.Tor
+			}
 			if x.Out == "" {
 				x.Out = x.File.Short() + ".shadow"
 			}

@@ -21,8 +21,9 @@ type File struct {
 	Repetitions int // circuits with each handshake
 	Downloads   int // of Size bytes with each handshake
 	Size        int64
-	Directories int // how often the directory is fetched
-	Load        int // downloads that go on beside all else
+	Directories int    // how often the directory is fetched
+	Load        int    // downloads that go on beside all else
+	Program     string // of authorities, relays and exits
 	Handshakes  []Handshake
 	Path        []string // names of nodes, the nearest first
 	Links       []links.Named
@@ -55,6 +56,12 @@ const (
 	RoleAuthority = "authority"
 )
 
+// Programs of nodes.
+const (
+	ProgramChive = "chive"
+	ProgramTor   = "tor" // C tor
+)
+
 // Bounds of a file's numbers.
 const (
 	maxRepetitions = 1_000_000
@@ -71,9 +78,10 @@ const (
 
 // known are the keys of a file, and of its tables.
 var (
-	known      = []string{"title", "seed", "repetitions", "downloads", "size", "directories", "load", "handshakes", "path", "link", "place", "node"}
+	known      = []string{"title", "seed", "repetitions", "downloads", "size", "directories", "load", "program", "handshakes", "path", "link", "place", "node"}
 	placeKeys  = []string{"name", "link"}
 	nodeKeys   = []string{"name", "role", "place"}
+	programs   = []string{ProgramChive, ProgramTor}
 	knownRoles = []string{RoleClient, RoleRelay, RoleExit, RoleAuthority}
 )
 
@@ -83,7 +91,7 @@ func Parse(name string, doc []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Name: name, Text: doc, Repetitions: defaultRepetitions, Size: defaultSize}
+	f := &File{Name: name, Text: doc, Repetitions: defaultRepetitions, Size: defaultSize, Program: ProgramChive}
 	lines := map[string]tomlfile.Entry{}
 	for _, e := range entries {
 		lines[e.Key] = e
@@ -160,6 +168,12 @@ func (f *File) take(e tomlfile.Entry) (line int, err error) {
 		var n int
 		err = number(&n, 1, maxSize)
 		f.Size = int64(n)
+	case "program":
+		s, ok := e.Value.(string)
+		if !ok || !slices.Contains(programs, s) {
+			return e.Line(), fault.New(fault.Config, "program: %w", options.NotOneOf(fmt.Sprint(e.Value), programs))
+		}
+		f.Program = s
 	case "handshakes":
 		err = f.takeHandshakes(e.Value)
 	case "path":
@@ -337,6 +351,9 @@ func (f *File) check() (at where, err error) {
 		}
 	}
 	for _, h := range f.Handshakes { // the number of hops, too
+		if f.Program == ProgramTor && handshake.Named(h.Name).Set.Valid() {
+			return where{key: "handshakes"}, fault.New(fault.Config, "handshakes: relays of C tor know no %v", h)
+		}
 		plan := benchcirc.Plan{Count: 1, Hops: len(f.Path), Handshake: h.Name, Carriage: h.Carriage}
 		if err := plan.Check(); err != nil {
 			return where{key: "path"}, err

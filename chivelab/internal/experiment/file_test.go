@@ -66,6 +66,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestProgram: nodes are Chive's, unless the file says C tor's.
+func TestProgram(t *testing.T) {
+	for program, want := range map[string]string{"": ProgramChive, "program = \"chive\"\n": ProgramChive, "program = \"tor\"\n": ProgramTor} {
+		f, err := Parse("f.toml", []byte(program+strings.Replace(small, `, "pq768-B"`, "", 1)))
+		if err != nil || f.Program != want {
+			t.Errorf("%q: %+v, %v", program, f, err)
+		}
+	}
+}
+
 // TestMistakes: each mistake is told with its file and line.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
@@ -84,6 +94,9 @@ func TestMistakes(t *testing.T) {
 		{`"ntor-v3"`, `"pq512-C"`, 8, `neither`},
 		{`"ntor-v3"`, `"pq768-B"`, 8, `twice`},
 		{`["ntor-v3", "pq768-B"]`, `[]`, 8, `no list`},
+		{`load = 1`, `program = "arti"`, 7, `program`},
+		{`load = 1`, `program = 5`, 7, `program`},
+		{`load = 1`, `program = "tor"`, 8, `C tor know no pq768-B`},
 		{`["a", "b"]`, `["a", "c"]`, 9, `no node "c"`},
 		{`["a", "b"]`, `["a", "a", "b"]`, 9, `twice`},
 		{`["a", "b"]`, `["b", "a"]`, 9, `no exit`},

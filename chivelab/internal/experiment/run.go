@@ -81,10 +81,21 @@ func (f *File) Tasks() []Task {
 	return out
 }
 
+// Programs are what runs outside this process, if the nodes of an experiment are C tor's.
+type Programs struct {
+	Tor  string   // its path
+	Self []string // this program, whose command "experiment beside" runs another one beside the targets
+}
+
 // Run does what a file says and is not done yet, and writes samples and the report into a directory. progress is called
 // after each sample. When ctx ends, what was measured is there, and the next Run goes on.
-func Run(ctx context.Context, f *File, dir, version string, progress func(Progress)) (*Report, error) {
-	return run(ctx, f, dir, version, progress, func(session int) (*Site, error) { return emulate(ctx, f, session) })
+func Run(ctx context.Context, f *File, dir, version string, p Programs, progress func(Progress)) (*Report, error) {
+	return run(ctx, f, dir, version, progress, func(session int) (*Site, error) {
+		if f.Program == ProgramTor {
+			return emulateTor(ctx, f, session, dir, p)
+		}
+		return emulate(ctx, f, session)
+	})
 }
 
 // RunAt is Run on a network that runs elsewhere, whose links nobody here emulates.

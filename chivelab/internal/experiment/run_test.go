@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 	defer cancel()
 	part, stop := context.WithCancel(ctx)
 	defer stop()
-	_, err = Run(part, f, dir, "test", func(p Progress) {
+	_, err = Run(part, f, dir, "test", Programs{}, func(p Progress) {
 		if p.Done == 2 {
 			stop()
 		}
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := 0
-	r, err := Run(ctx, f, dir, "test", func(p Progress) {
+	r, err := Run(ctx, f, dir, "test", Programs{}, func(p Progress) {
 		if first == 0 {
 			first = p.Of
 		}
@@ -98,7 +98,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(ctx, other, dir, "test", func(Progress) {}); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "another experiment") {
+	if _, err := Run(ctx, other, dir, "test", Programs{}, func(Progress) {}); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "another experiment") {
 		t.Error(err)
 	}
 }

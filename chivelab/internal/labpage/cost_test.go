@@ -103,7 +103,7 @@ func large(b testing.TB) (*lab.Network, string) {
 // disturb it less than they disturb the rate, which stands beside it. Run it with -benchtime 1x.
 func BenchmarkPage(b *testing.B) {
 	nw, at := large(b)
-	const turns, seconds, fetches, size = 9, 5, 40, 10_000_000
+	const turns, seconds, fetches, size = 9, 5, 12, 400_000_000
 	spend := func(somebody bool, f func()) (used, took float64) {
 		if somebody {
 			defer look(b, at)()
