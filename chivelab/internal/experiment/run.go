@@ -269,9 +269,12 @@ func (m *machine) all(ctx context.Context, tasks []Task, tried map[Task]int, fil
 	p := Progress{Of: len(tasks)}
 	for i, t := range tasks {
 		for n := tried[t]; n < attempts; n++ {
+			if err := m.over(ctx, p); err != nil {
+				return out, err
+			}
 			s := m.measure(ctx, t)
-			if ctx.Err() != nil {
-				return out, fault.Ended(ctx, "%d of %d samples are written; run the same again to go on: %w", p.Done, p.Of, context.Cause(ctx))
+			if err := m.over(ctx, p); err != nil { // what failed for that reason does not count
+				return out, err
 			}
 			if err := file.add(&s); err != nil {
 				return out, err
@@ -287,6 +290,18 @@ func (m *machine) all(ctx context.Context, tasks []Task, tried map[Task]int, fil
 		progress(p)
 	}
 	return out, nil
+}
+
+// over is why nothing more is measured; nil: it goes on.
+func (m *machine) over(ctx context.Context, p Progress) error {
+	const left = "%d of %d samples are written; run the same again to go on: %w"
+	if ctx.Err() != nil {
+		return fault.Ended(ctx, left, p.Done, p.Of, context.Cause(ctx))
+	}
+	if err := m.site.broken(); err != nil {
+		return fault.New(fault.KindOf(err), left, p.Done, p.Of, err)
+	}
+	return nil
 }
 
 // measure does a task.

@@ -13,6 +13,17 @@ import (
 	"github.com/chivenet/chive/internal/lab/labtest"
 )
 
+// TestBroken: when a node has ended, nothing more is measured.
+func TestBroken(t *testing.T) {
+	ctx, fail := context.WithCancelCause(t.Context())
+	m := &machine{site: &Site{running: ctx}}
+	fail(fault.New(fault.Local, "guard has ended"))
+	out, err := m.all(t.Context(), []Task{{KindCircuit, "ntor-v3", 1}}, nil, nil, func(Progress) { t.Error("it is measured") })
+	if len(out) > 0 || !errors.Is(err, fault.Local) || !strings.Contains(err.Error(), "0 of 1 samples are written") || !strings.Contains(err.Error(), "guard has ended") {
+		t.Error(out, err)
+	}
+}
+
 // TestRun: an experiment that is ended goes on where it was, with each sample once, and its report can be made again.
 func TestRun(t *testing.T) {
 	labtest.NoLeaks(t)

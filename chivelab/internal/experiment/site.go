@@ -20,8 +20,17 @@ type Site struct {
 	Echo, Web netip.AddrPort // the targets, as the last relay of the path reaches them
 	Dial      func(context.Context, netip.AddrPort) (net.Conn, error)
 
-	emulated *links.Net // nil: nobody here emulates its links
+	emulated *links.Net      // nil: nobody here emulates its links
+	running  context.Context // ends, with a cause, when a node has ended that should not; nil: nobody knows
 	close    func() error
+}
+
+// broken is why the network is not what it was any more.
+func (at *Site) broken() error {
+	if at.running == nil || at.running.Err() == nil {
+		return nil
+	}
+	return context.Cause(at.running)
 }
 
 // lateness is that of the emulator, if there is one.

@@ -84,7 +84,7 @@ func emulateTor(ctx context.Context, f *File, session int, dir string, p Program
 		}
 	}
 	local := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	at = &Site{Network: nw.makeNetwork(), Dial: nw.client.Dial, emulated: nw.net, close: nw.close,
+	at = &Site{Network: nw.makeNetwork(), Dial: nw.client.Dial, emulated: nw.net, running: nw.ctx, close: nw.close,
 		Echo: netip.AddrPortFrom(local, echoPort), Web: netip.AddrPortFrom(local, webPort)}
 	if err := nw.start(at, p); err != nil {
 		return nil, err
