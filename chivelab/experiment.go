@@ -52,7 +52,8 @@ A node without a place has a link that takes no time. Handshakes are written as 
 hop, as "pq768-B". The exit reaches its targets without a link.
 
 Times and rates come with intervals of 95 %. A repetition in which this machine was too slow to emulate the links is
-measured again, and is not counted. If too few are left, the report says that instead of values, and the command fails.
+measured again, and is not counted. If too few are left, the report says that instead of values, and the command fails; the same
+command tries those again.
 
 Circuits wait more than they compute, so that a machine can run several experiments --at-once: two cores that have nothing else
 to do, six. "h --at-once 6" takes within an hour there, and with --short within ten minutes.`,
@@ -195,7 +196,7 @@ func runExperiments(c *cobra.Command, files []*experiment.File, programs experim
 	}
 	switch {
 	case refused > 0:
-		return fault.New(fault.Resource, "%d groups of samples are refused: this machine was too slow; remove their directories and try again when it has less to do", refused)
+		return fault.New(fault.Resource, "%d groups of samples are refused: this machine was too slow; run the same again when it has less to do, and without their directories if they stay so", refused)
 	case failed > 0:
 		return fault.New(fault.Network, "%d repetitions failed; the reports in %s say why", failed, out)
 	}

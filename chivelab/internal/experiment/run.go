@@ -29,7 +29,7 @@ const (
 	StateName   = "state.json"
 )
 
-// attempts is how often a repetition is measured while the emulator is late.
+// attempts is how often a repetition is measured in one session while the emulator is late.
 const attempts = 3
 
 // fewFar packets may be far too late in any sample: some samples have few packets, of which one is more than a hundredth.
@@ -116,19 +116,7 @@ func run(ctx context.Context, f *File, dir, version string, progress func(Progre
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.close()) }()
-	over := map[Task]bool{}
-	tried := map[Task]int{}
-	for i := range have {
-		if tried[have[i].Task]++; !have[i].Late || tried[have[i].Task] == attempts {
-			over[have[i].Task] = true
-		}
-	}
-	var left []Task
-	for _, t := range f.Tasks() {
-		if !over[t] {
-			left = append(left, t)
-		}
-	}
+	left := remaining(f, have)
 	if len(left) > 0 {
 		at, err := start(len(st.Sessions))
 		if err != nil {
@@ -138,7 +126,7 @@ func run(ctx context.Context, f *File, dir, version string, progress func(Progre
 		if err != nil {
 			return nil, err
 		}
-		more, err := m.all(ctx, left, tried, file, progress)
+		more, err := m.all(ctx, left, file, progress)
 		if err = errors.Join(err, m.close()); err != nil {
 			return nil, err
 		}
@@ -146,6 +134,23 @@ func run(ctx context.Context, f *File, dir, version string, progress func(Progre
 	}
 	r = NewReport(f, st.Sessions, have)
 	return r, atomicfile.WriteJSON(filepath.Join(dir, ReportName), r, atomicfile.Report)
+}
+
+// remaining are the tasks without a sample that counts. Those for which the machine was too slow are tried again: it may have
+// less to do now.
+func remaining(f *File, have []Sample) (left []Task) {
+	over := map[Task]bool{}
+	for i := range have {
+		if !have[i].Late {
+			over[have[i].Task] = true
+		}
+	}
+	for _, t := range f.Tasks() {
+		if !over[t] {
+			left = append(left, t)
+		}
+	}
+	return left
 }
 
 // begin notes that the experiment is begun in a directory.
@@ -264,11 +269,11 @@ func (m *machine) close() error {
 }
 
 // all does tasks, and writes what they give.
-func (m *machine) all(ctx context.Context, tasks []Task, tried map[Task]int, file *samplesFile, progress func(Progress)) (out []Sample, err error) {
+func (m *machine) all(ctx context.Context, tasks []Task, file *samplesFile, progress func(Progress)) (out []Sample, err error) {
 	began := time.Now()
 	p := Progress{Of: len(tasks)}
 	for i, t := range tasks {
-		for n := tried[t]; n < attempts; n++ {
+		for range attempts {
 			if err := m.over(ctx, p); err != nil {
 				return out, err
 			}
