@@ -215,9 +215,16 @@ const setBack = time.Minute
 // first, or if the clock is set back so far that t is no longer the time of the
 // next round.
 func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
+	return a.waitUntilOr(ctx, t, func() (bool, <-chan struct{}) { return false, nil })
+}
+
+// waitUntilOr is waitUntil, but ends also when over reports true, which it is asked at first and when
+// the channel is closed.
+func (a *Authority) waitUntilOr(ctx context.Context, t time.Time, over func() (bool, <-chan struct{})) bool {
 	for least := time.Duration(math.MaxInt64 - setBack); ctx.Err() == nil; {
 		left := t.Sub(a.cfg.Now().Round(0)) // by the wall clock
-		if left <= 0 {
+		yes, changed := over()
+		if left <= 0 || yes {
 			return true
 		}
 		if left > least+setBack {
@@ -227,6 +234,7 @@ func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
 		timer := time.NewTimer(min(left, clockInterval))
 		select {
 		case <-ctx.Done():
+		case <-changed:
 		case <-timer.C:
 		}
 		timer.Stop()

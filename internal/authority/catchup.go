@@ -78,6 +78,9 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 			return err
 		}
 	}
+	if f := a.cfg.TookOver; f != nil {
+		f()
+	}
 	a.keepConsensuses()
 	return nil
 }

@@ -65,6 +65,9 @@ type Config struct {
 	MaxMemory int64
 	// Published is called with every published consensus; may be nil.
 	Published func(*netdoc.Consensus)
+	// TookOver is called when the authority has taken over a consensus that others published, and serves it in both
+	// flavors; may be nil.
+	TookOver func()
 }
 
 // Schedule says when authorities vote (dir-spec, "voting timeline").
@@ -73,6 +76,10 @@ type Schedule struct {
 	// below a second when all authorities are Chive's. Default 30 minutes, 5
 	// minutes each.
 	InitialInterval, InitialVoteDelay, InitialDistDelay time.Duration
+	// Prompt has the first round begin at once, for the interval that has begun, and its steps end as soon as all
+	// authorities have sent what they wait for: the initial delays are the longest that they wait. It is for a
+	// laboratory, all of whose authorities are Chive's and have it.
+	Prompt bool
 	// The authority votes for Interval: whole seconds, and at least 10, the least
 	// that C tor accepts in a testing network. Default 1 hour, delays 5 minutes
 	// each.

@@ -20,7 +20,7 @@ const descriptorBatch = 96
 // up to 18 hours later: until then, an authority that was away, or is new, would vote
 // against the relay.
 func (a *Authority) fetchDescriptors(ctx context.Context, t timing) {
-	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
+	a.toOthers(ctx, t.publish, func(ctx context.Context, p peer) {
 		for batch := range slices.Chunk(a.lacking(p), descriptorBatch) {
 			if err := a.fetchBatch(ctx, p, batch); err != nil {
 				a.log.Info("descriptors not fetched", "authority", p.Nickname, "err", err)

@@ -17,7 +17,7 @@ func (a *Authority) computeConsensus(ctx context.Context, t timing) {
 		a.log.Warn("no consensus", "err", err)
 		return
 	}
-	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
+	a.toOthers(ctx, t.publish, func(ctx context.Context, p peer) {
 		if err := p.post(ctx, "/tor/post/consensus-signature", detached); err != nil {
 			a.log.Warn("signatures not taken", "authority", p.Nickname, "err", err)
 		}
@@ -69,12 +69,12 @@ func (a *Authority) compute() ([]byte, error) {
 // signatures have come.
 func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 	a.mu.Lock()
-	want := slices.ContainsFunc(a.round.pending, func(c *netdoc.Consensus) bool { return len(c.Signatures) < len(a.round.votes) })
+	none, whole := len(a.round.pending) == 0, a.round.signed(0)
 	a.mu.Unlock()
-	if !want {
+	if none || whole {
 		return
 	}
-	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
+	a.toOthers(ctx, t.publish, func(ctx context.Context, p peer) {
 		body, err := p.get(ctx, "/tor/status-vote/next/consensus-signatures", maxSignatures)
 		if err != nil {
 			a.log.Debug("signatures not fetched", "authority", p.Nickname, "err", err)

@@ -26,6 +26,21 @@ type round struct {
 	// change.
 	texts    [2]*dirserver.Doc
 	detached *dirserver.Doc
+	came     chan struct{} // closed and replaced when a vote or signatures have come
+}
+
+// noteLocked wakes who waits for votes or signatures. The caller holds the Authority's mu.
+func (r *round) noteLocked() {
+	close(r.came)
+	r.came = make(chan struct{})
+}
+
+// voted reports whether all authorities' votes have come.
+func (r *round) voted(authorities int) bool { return len(r.votes) == authorities }
+
+// signed reports whether the signatures of all who voted have come.
+func (r *round) signed(int) bool {
+	return len(r.pending) > 0 && !slices.ContainsFunc(r.pending, func(c *netdoc.Consensus) bool { return len(c.Signatures) < len(r.votes) })
 }
 
 // microLine writes the arguments of a vote's "m" line.
@@ -42,29 +57,47 @@ func (a *Authority) vote(ctx context.Context) error {
 		}
 		a.catchUp(ctx)
 		t := a.startRound()
-		if !a.waitUntil(ctx, t.vote) || a.cfg.Now().After(t.start) {
+		if !a.waitUntil(ctx, t.vote) || a.cfg.Now().After(t.publish) {
 			continue
 		}
 		a.castVote(ctx, t)
-		if !a.waitUntil(ctx, t.fetch) {
+		if t.prompt { // who began earlier has sent its vote already, when this authority did not take it
+			a.fetchVotes(ctx, t)
+		}
+		if !a.waitFor(ctx, t, t.fetch, (*round).voted) {
 			continue
 		}
 		a.fetchVotes(ctx, t)
-		if !a.waitUntil(ctx, t.compute) {
+		if !a.waitFor(ctx, t, t.compute, (*round).voted) {
 			continue
 		}
 		a.computeConsensus(ctx, t)
 		a.fetchDescriptors(ctx, t)
-		if !a.waitUntil(ctx, t.fetchSigs) {
+		if !a.waitFor(ctx, t, t.fetchSigs, (*round).signed) {
 			continue
 		}
 		a.fetchSignatures(ctx, t)
-		if !a.waitUntil(ctx, t.start) {
+		if !a.waitFor(ctx, t, t.publish, (*round).signed) {
 			continue
 		}
 		a.publish(t)
+		if t.prompt && !a.fresh() { // all begin the next one at the same time
+			a.waitUntil(ctx, t.start.Add(t.interval))
+		}
 	}
 	return nil
+}
+
+// waitFor waits until a time or, in a prompt round, until nothing is missing. It returns false as waitUntil does.
+func (a *Authority) waitFor(ctx context.Context, t timing, until time.Time, whole func(r *round, authorities int) bool) bool {
+	if !t.prompt {
+		return a.waitUntil(ctx, until)
+	}
+	return a.waitUntilOr(ctx, until, func() (bool, <-chan struct{}) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return whole(a.round, len(a.cfg.Network.Authorities)), a.round.came
+	})
 }
 
 // waitForRelays waits until there are enough relays for a first consensus.
@@ -123,7 +156,7 @@ func (a *Authority) startRound() timing {
 			a.log.Error("votes cannot be kept", "err", err)
 		}
 	}
-	a.round = &round{timing: t, votes: map[ident.RSAID]*netdoc.Vote{}}
+	a.round = &round{timing: t, votes: map[ident.RSAID]*netdoc.Vote{}, came: make(chan struct{})}
 	interval := a.cfg.Schedule.Interval
 	if live != nil {
 		interval = live.interval
@@ -203,8 +236,16 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	defer a.mu.Unlock()
 	a.addCertLocked(v.Cert)
 	r := a.round
+	if r == nil && a.cfg.Schedule.Prompt {
+		return errNoRound
+	}
 	if r == nil || !v.ValidAfter.Equal(r.start) {
 		return fault.New(fault.Refused, "bad valid-after time")
+	}
+	id := v.Source.Identity
+	old := r.votes[id]
+	if old != nil && old.Digest == v.Digest { // it was fetched before the post came
+		return nil
 	}
 	if posted && now.Truncate(time.Second).After(r.fetch) { // C tor counts whole seconds
 		return fault.New(fault.Refused, "posted vote received too late, would be dangerous to count it")
@@ -212,14 +253,8 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	if len(r.pending) > 0 {
 		return fault.New(fault.Refused, "the consensus was computed already")
 	}
-	id := v.Source.Identity
-	if old := r.votes[id]; old != nil {
-		if old.Digest == v.Digest {
-			return nil
-		}
-		if !old.Published.Before(v.Published) {
-			return fault.New(fault.Refused, "already have a newer pending vote")
-		}
+	if old != nil && !old.Published.Before(v.Published) {
+		return fault.New(fault.Refused, "already have a newer pending vote")
 	}
 	if v.Routers != nil { // of the vote, only the text is kept
 		without := *v
@@ -227,9 +262,13 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 		v = &without
 	}
 	r.votes[id] = v
+	r.noteLocked()
 	a.sr.receive(id, v.SharedRandCommits)
 	return nil
 }
+
+// errNoRound reports a vote for an authority that still waits for relays. It fetches the vote when its round begins.
+var errNoRound = fault.New(fault.Refused, "vote ignored: this authority will fetch it")
 
 // fetchVotes asks the other authorities for missing votes: each at first for its own.
 func (a *Authority) fetchVotes(ctx context.Context, t timing) {

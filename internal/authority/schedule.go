@@ -9,7 +9,10 @@ type timing struct {
 	fetch     time.Time // missing votes are fetched; after that, posted votes are too late
 	compute   time.Time // the consensus is computed and signed
 	fetchSigs time.Time // missing signatures are fetched
-	start     time.Time // the consensus is published: its valid-after
+	start     time.Time // the consensus is valid from then on
+	publish   time.Time // the consensus is published: start, unless the round is prompt
+	// prompt says that steps end earlier if nothing is missing.
+	prompt bool
 }
 
 // startAfter returns the first start of an interval after now. Intervals are
@@ -31,6 +34,9 @@ func startAfter(now time.Time, interval time.Duration) time.Time {
 
 // round plans the next round whose vote is still ahead.
 func (s *Schedule) round(now time.Time, live *lifetime) timing {
+	if live == nil && s.Prompt {
+		return s.promptRound(now)
+	}
 	t := timing{interval: s.InitialInterval}
 	vote, dist := s.InitialVoteDelay, s.InitialDistDelay
 	if live != nil {
@@ -45,6 +51,7 @@ func (s *Schedule) round(now time.Time, live *lifetime) timing {
 	}
 	for after := now; ; after = t.start {
 		t.start = startAfter(after, t.interval)
+		t.publish = t.start
 		t.fetchSigs = t.start.Add(-dist / 2)
 		t.compute = t.start.Add(-dist)
 		t.fetch = t.compute.Add(-vote / 2)
@@ -53,6 +60,18 @@ func (s *Schedule) round(now time.Time, live *lifetime) timing {
 			return t
 		}
 	}
+}
+
+// promptRound plans a round that begins now. Authorities that begin in the same interval agree on its start,
+// which is past, so that its consensus is valid when it is published. If they do not, they meet in a later
+// one: see vote.
+func (s *Schedule) promptRound(now time.Time) timing {
+	t := timing{interval: s.InitialInterval, prompt: true, start: now.UTC().Truncate(s.InitialInterval), vote: now}
+	t.compute = now.Add(s.InitialVoteDelay)
+	t.fetch = t.compute.Add(-s.InitialVoteDelay / 2)
+	t.publish = t.compute.Add(s.InitialDistDelay)
+	t.fetchSigs = t.publish.Add(-s.InitialDistDelay / 2)
+	return t
 }
 
 // lifetime has the intervals that the valid consensus sets for rounds.

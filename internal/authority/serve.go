@@ -174,6 +174,9 @@ func (a *Authority) postVotes(body []byte) *dirserver.Response {
 		}
 	})
 	switch {
+	case errors.Is(first, errNoRound):
+		a.log.Debug("posted vote not used", "err", first)
+		return dirserver.Short(200, oneLine(first))
 	case first != nil:
 		a.grumble.say(slog.LevelWarn, "posted vote refused", first)
 		return dirserver.Short(400, oneLine(first))

@@ -192,6 +192,7 @@ func (a *Authority) attachToLocked(d *netdoc.DetachedSignatures, i int) (int, er
 	n, err := good.Attach(c)
 	if n > 0 {
 		a.round.texts[i], a.round.detached = nil, nil
+		a.round.noteLocked()
 	}
 	return n, err
 }
