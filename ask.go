@@ -7,12 +7,11 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/stream"
-	"github.com/chivenet/chive/internal/upstream"
 )
 
 func init() {
 	client.AskerOf = func(c any) client.Asker { return asker{c.(*Client)} }
-	client.NewOver = func(cfg any, dial upstream.DialFunc) (any, error) { return newOver(cfg.(Config), dial) }
+	client.NewOver = func(cfg any, over client.Over) (any, error) { return newOver(cfg.(Config), over) }
 	client.InnerOf = func(c any) *client.Client { return c.(*Client).inner }
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
-	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Client is a Tor client inside this program. Its methods may be called from
@@ -61,10 +60,10 @@ type core struct {
 //
 // It is an error if another client uses the data directory, or if an option
 // cannot be applied.
-func New(cfg Config) (*Client, error) { return newOver(cfg, nil) }
+func New(cfg Config) (*Client, error) { return newOver(cfg, client.Over{}) }
 
-// newOver is New with another way to open connections; nil: TCP.
-func newOver(cfg Config, dial upstream.DialFunc) (*Client, error) {
+// newOver is New for a client with something of its own.
+func newOver(cfg Config, over client.Over) (*Client, error) {
 	cfg = role.Copy(cfg)
 	read, err := cfg.read()
 	if err != nil {
@@ -85,7 +84,7 @@ func newOver(cfg Config, dial upstream.DialFunc) (*Client, error) {
 	inner := cfg.inner(dir, read)
 	inner.Metrics = &co.metrics
 	inner.Hooks = co.hooks()
-	inner.Dial = dial
+	inner.Dial, inner.Prompt = over.Dial, over.Prompt
 	if co.inner, err = client.New(inner); err != nil {
 		return nil, errors.Join(err, co.dir.Close())
 	}

@@ -19,10 +19,13 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 )
 
-// Times of voting. The first round ends a second after the last relay has come.
+// Times of voting. The first round begins when the last relay has come, and ends when all authorities have voted and
+// signed: only if one is late does it take firstRound, or another one follows, which takes as long. Authorities in
+// processes of their own begin it by the clock.
 const (
-	firstRound      = time.Second
+	firstRound      = 2 * time.Second
 	firstLargeRound = 12 * time.Second
+	firstByClock    = time.Second
 	roundDelay      = 2 * time.Second // for votes, and for signatures: C tor's least
 	// intervalsValid outlasts some rounds without a result, as a busy machine has them,
 	// and still has C tor's clients, which go by it, fetch the next consensus soon.
@@ -67,12 +70,13 @@ func (nw *Network) startChive(ctx context.Context) error {
 			description.Authorities = append(description.Authorities, a)
 			nodes[i].Fingerprint, nodes[i].ORPort, nodes[i].rsa = a.RSA.String(), c.ORPort.String(), a.RSA
 			c.Network = description
-			var once sync.Once
+			serves := sync.OnceFunc(func() { published <- struct{}{} })
 			c.Published = func(consensus *netdoc.Consensus) {
 				if consensus.Flavor == netdoc.FlavorMicrodesc {
-					once.Do(func() { published <- struct{}{} })
+					serves()
 				}
 			}
+			c.TookOver = serves // it could not take part in the first round, and the next may be ten minutes later
 		}
 		text, err := netfile.Format(description)
 		if err != nil {
@@ -127,14 +131,21 @@ func (nw *Network) startChive(ctx context.Context) error {
 func (n *Node) prepareAuthority(c *authority.Config) error {
 	opts := &n.network.opts
 	first := firstRound
-	if opts.large() {
+	switch {
+	case opts.Processes:
+		first = firstByClock
+	case opts.large():
 		first = firstLargeRound
+	}
+	share := first / 2
+	if opts.Processes {
+		share = first / 4
 	}
 	*c = authority.Config{
 		Nickname: n.Name, Contact: "lab", Dir: filepath.Join(n.dir(), "state"), Log: n.log(),
 		WaitForRelays: len(n.network.relays()) + opts.CtorRelays + opts.CtorExits,
 		Schedule: authority.Schedule{
-			InitialInterval: first, InitialVoteDelay: first / 4, InitialDistDelay: first / 4,
+			InitialInterval: first, InitialVoteDelay: share, InitialDistDelay: share, Prompt: !opts.Processes,
 			Interval: opts.VotingInterval, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
 		Params: periodParams(opts.VotingInterval),

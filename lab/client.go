@@ -16,7 +16,7 @@ import (
 // startClient starts the client and its SOCKS port, and waits until traffic can
 // flow.
 func (nw *Network) startClient(ctx context.Context) error {
-	c, err := nw.newClient("client")
+	c, err := nw.newClient(ownClient)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,9 @@ func (nw *Network) startClient(ctx context.Context) error {
 	return nw.awaitClient(ctx)
 }
 
+// ownClient is the name of the network's own client.
+const ownClient = "client"
+
 // newClient makes a client of the network in this process.
 func (nw *Network) newClient(name string) (*chive.Client, error) {
 	cfg := nw.opts.Client
@@ -51,7 +54,7 @@ func (nw *Network) newClient(name string) (*chive.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClient(cfg, h)
+	return openClient(cfg, h, name == ownClient) // Start waits for that one
 }
 
 // serveSOCKS opens a SOCKS port for a client, and returns its address and a function

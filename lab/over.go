@@ -62,12 +62,13 @@ func openRelay(cfg relay.Config, h Host, nw *Network) (*relay.Relay, error) {
 	return r.(*relay.Relay), nil
 }
 
-// openClient makes a client on its node's host.
-func openClient(cfg chive.Config, h Host) (*chive.Client, error) {
-	if h == nil {
-		return chive.New(cfg)
+// openClient makes a client on its node's host; nil: the kernel's network.
+func openClient(cfg chive.Config, h Host, prompt bool) (*chive.Client, error) {
+	over := client.Over{Prompt: prompt}
+	if h != nil {
+		over.Dial = h.Dial
 	}
-	c, err := client.NewOver(cfg, h.Dial)
+	c, err := client.NewOver(cfg, over)
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,17 @@ var AskerOf func(client any) Asker
 // Package chive sets it at its start.
 var InnerOf func(client any) *Client
 
-// NewOver is New of package chive, for a client on a network that is not the kernel's: cfg is a chive.Config, dial
-// is as in Config.Dial, and a *chive.Client comes back. Package chive sets it at its start.
-var NewOver func(cfg any, dial upstream.DialFunc) (client any, err error)
+// Over is what a client may have of its own, for the laboratory.
+type Over struct {
+	// Dial opens its connections, on a network that is not the kernel's; nil: TCP.
+	Dial upstream.DialFunc
+	// Prompt has it build its first circuits as soon as it can, and not at the next second, as C tor's clients do.
+	Prompt bool
+}
+
+// NewOver is New of package chive, for a client with something of its own: cfg is a chive.Config, and the answer a
+// *chive.Client. Package chive sets it at its start.
+var NewOver func(cfg any, over Over) (client any, err error)
 
 // StandsFor returns the host that a host stands for, by the rules of MapAddress.
 func (c *Client) StandsFor(host string) string {

@@ -15,7 +15,7 @@ import (
 
 // common says what a pool builds ahead that shall look like C tor's.
 func (c *Client) common() *pool.Common {
-	return &pool.Common{Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept}
+	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept}
 }
 
 // setsAhead returns how many conflux sets shall be ready, and how many there may be.

@@ -56,6 +56,7 @@ type Config struct {
 	PQSet          handshake.PQSet
 	// Fast lets what is quicker or handier show, where it is not what C tor's clients do.
 	Fast    bool
+	Prompt  bool // as in Over
 	Padding channel.PaddingMode
 	// CircuitPadding is that of padding machines on circuits.
 	CircuitPadding channel.PaddingMode

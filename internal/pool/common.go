@@ -17,6 +17,8 @@ type Common struct {
 	Learning func() time.Duration
 	// Server reports whether the client hosts onion services.
 	Server func() bool
+	// Prompt has the first second begin when the pool opens, and not one later.
+	Prompt bool
 	// Swept, if not nil, is called when circuits were closed that are too old.
 	Swept func(time.Time)
 }
@@ -40,6 +42,9 @@ const (
 func (p *Pool) keepCommon() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	if p.cfg.Common.Prompt {
+		p.second(time.Now())
+	}
 	for {
 		select {
 		case <-p.ctx.Done():

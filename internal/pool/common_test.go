@@ -61,6 +61,22 @@ func TestCommonStart(t *testing.T) {
 	})
 }
 
+// TestCommonPrompt: a pool that shall be prompt does not wait for its first second, and then goes on like others.
+func TestCommonPrompt(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	cfg := asCommon(3 * time.Minute)
+	cfg.Common.Prompt = true
+	run(t, cfg, b, func(p *Pool) {
+		for i, want := range [][3]int{{3, 1, 0}, {3, 1, 1}, {3, 1, 2}} {
+			synctest.Wait()
+			if s, e, in := b.orders(); [3]int{s, e, in} != want {
+				t.Errorf("after %d seconds: %d sets, %d exits, %d internal circuits, not %v", i, s, e, in, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // TestCommonEnd: while build times are being learned, clean circuits close at the first tick of 31 seconds
 // at which they are older than three minutes, and others take their place.
 func TestCommonEnd(t *testing.T) {
