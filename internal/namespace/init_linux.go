@@ -80,6 +80,11 @@ func (in *inner) prepare() error {
 	if err := configure(s.Addrs, s.MTU); err != nil {
 		return err
 	}
+	if s.Congestion != "" { // this /proc shows the settings of the namespace
+		if err := os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte(s.Congestion), 0o644); err != nil {
+			return fmt.Errorf("TCP's congestion control %s: %w", s.Congestion, err)
+		}
+	}
 	return send(in.conn, report{Ready: true}, unix.UnixRights(tun))
 }
 

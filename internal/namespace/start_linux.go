@@ -30,6 +30,7 @@ type Config struct {
 	Addrs      []netip.Addr // of the device; without an IPv6 one there is no IPv6
 	Nameserver netip.Addr
 	MTU        int
+	Congestion string // the default congestion control of TCP; empty: the machine's
 }
 
 // arg0 is the first argument by which the program knows that it runs inside.
@@ -40,6 +41,7 @@ type setup struct {
 	Addrs      []netip.Addr
 	Nameserver netip.Addr
 	MTU        int
+	Congestion string
 }
 
 // order is what init is told later.
@@ -153,7 +155,7 @@ const prepareTime = 30 * time.Second
 func (p *Program) prepare(cfg Config) error {
 	p.conn.SetDeadline(time.Now().Add(prepareTime))
 	defer p.conn.SetDeadline(time.Time{})
-	if err := send(p.conn, setup{cfg.Addrs, cfg.Nameserver, cfg.MTU}, nil); err != nil {
+	if err := send(p.conn, setup{cfg.Addrs, cfg.Nameserver, cfg.MTU, cfg.Congestion}, nil); err != nil {
 		return err
 	}
 	var r report

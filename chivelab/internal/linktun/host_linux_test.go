@@ -117,6 +117,49 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestCongestion: connections of a program have the congestion control that its host was given, whatever the machine's is.
+func TestCongestion(t *testing.T) {
+	n := links.NewNet(0)
+	defer n.Close()
+	for _, c := range []struct {
+		algorithm, want string
+	}{{"reno", "reno"}, {"", ofMachine(t)}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		h, err := Attach(n, here, links.Access{}, Command{Args: []string{"cat", congestionFile}, Output: w, Congestion: c.algorithm})
+		w.Close()
+		if errors.Is(err, ErrDenied) {
+			t.Skip("SKIPPED:", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code, err := h.Run(t.Context()); code != 0 || err != nil {
+			t.Errorf("exit code %d, %v", code, err)
+		}
+		h.Close()
+		if got, err := io.ReadAll(r); err != nil || strings.TrimSpace(string(got)) != c.want {
+			t.Errorf("of %q: %q, %v", c.algorithm, got, err)
+		}
+	}
+	if h, err := Attach(n, here, links.Access{}, Command{Args: []string{"true"}, Congestion: "nonsense"}); err == nil {
+		h.Close()
+		t.Error("an algorithm that no kernel has")
+	}
+}
+
+const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+func ofMachine(t *testing.T) string {
+	b, err := os.ReadFile(congestionFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
 // TestClose: Close ends a program that waits, and all of its own that it has started.
 func TestClose(t *testing.T) {
 	before := runtime.NumGoroutine()
