@@ -140,7 +140,7 @@ func TestGoodput(t *testing.T) {
 			// A busy machine makes either slower, and the emulator does not see how long it keeps what it writes and reads. So
 			// each counts by its best: a stack that does less by itself does so each time.
 			var stack, tun float64
-			for range 4 {
+			for range 3 {
 				c.Probe = nil
 				stack = max(stack, goodput(t, c))
 				c.Probe = probe(t)
@@ -164,7 +164,7 @@ func within(ratio, by float64) bool { return ratio > 1-by && 1/ratio > 1-by }
 func goodput(t *testing.T, c Config) float64 {
 	t.Helper()
 	refused := ""
-	for range 3 {
+	for range 2 {
 		g, err := RunTCP(t.Context(), c, 1_500_000)
 		switch {
 		case errors.Is(err, namespace.ErrDenied):
