@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 )
 
 // TestFromScratch runs a relay in a root directory with only the binary and a
