@@ -6,7 +6,7 @@ import "time"
 type OnionStatus struct {
 	Address            string    `json:"address"`
 	Name               string    `json:"name,omitempty"`
-	Published          bool      `json:"published"`           // a descriptor was fetched back once
+	Published          bool      `json:"published"`           // a descriptor was taken once, or fetched back with the appearance fast
 	IntroductionPoints []string  `json:"introduction_points"` // the relays' fingerprints
 	Launching          int       `json:"launching"`           // circuits to more of them that are being built
 	Uploaded           time.Time `json:"uploaded,omitzero"`   // when a directory last took a descriptor

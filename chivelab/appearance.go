@@ -95,7 +95,7 @@ too, with further lines of its torrc: without any difference the comparison sees
 	f.StringVar(&page, "write", "", "write the table as a page to `FILE`")
 	f.StringVar(&jsonFile, "json", "", "write the rows to `FILE`, as JSON")
 	f.SortFlags = false
-	cmd.AddCommand(appearancePathsCommand(), appearanceAnswersCommand())
+	cmd.AddCommand(appearancePathsCommand(), appearanceAnswersCommand(), appearanceDayCommand())
 	return cmd
 }
 

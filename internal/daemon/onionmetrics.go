@@ -34,7 +34,7 @@ func register(r *metrics.Registry, all []chive.OnionStatus) {
 		if !st.Uploaded.IsZero() {
 			uploaded = int(st.Uploaded.Unix())
 		}
-		gauge("published", "1 if a descriptor of the onion service was fetched back once, otherwise 0.", published)
+		gauge("published", "1 if a descriptor of the onion service was taken once, or fetched back with appearance fast, otherwise 0.", published)
 		gauge("introduction_points", "Relays at which clients can ask for the onion service.", len(st.IntroductionPoints))
 		gauge("uploaded_timestamp_seconds", "When a directory last took a descriptor, in Unix time; 0: none did.", uploaded)
 		gauge("directories_missing", "Directories that have not taken the newest descriptors.", st.Missing)

@@ -131,7 +131,7 @@ type Service struct {
 	opening   *rate.Limiter // of introductions
 	work      *work
 	backlog   backlog
-	published chan struct{} // closed when a descriptor was fetched back
+	published chan struct{} // closed when a descriptor was fetched back, or taken where that is as good (verify)
 	pubOnce   sync.Once
 	conns     atomic.Int64 // open streams
 	counts    counts
@@ -235,8 +235,8 @@ func CheckPQ(shared, backend bool) error {
 // Address returns the service's onion address.
 func (s *Service) Address() string { return s.cfg.Key.Address() }
 
-// WaitPublished waits until clients can find the service: a descriptor was uploaded, and
-// another circuit has fetched it back.
+// WaitPublished waits until clients can find the service: a descriptor was uploaded, and another circuit has fetched it
+// back, or the service has Config.Rest, with which it asks for nothing.
 func (s *Service) WaitPublished(ctx context.Context) error {
 	select {
 	case <-s.published:

@@ -287,7 +287,7 @@ func (s *Service) pointRoomLocked() int {
 	return n
 }
 
-// isPublished reports whether a descriptor was fetched back.
+// isPublished reports whether clients can find the service, as WaitPublished says.
 func (s *Service) isPublished() bool {
 	select {
 	case <-s.published:

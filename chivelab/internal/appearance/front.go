@@ -29,8 +29,8 @@ type front struct {
 	closed bool                  // guarded by mu
 }
 
-func newFront(r *recorder, relay int, behind string, delay time.Duration) (*front, error) {
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+func newFront(r *recorder, relay int, at, behind string, delay time.Duration) (*front, error) {
+	ln, err := net.Listen("tcp4", at)
 	if err != nil {
 		return nil, fault.New(fault.Local, "a recorder's port: %w", err)
 	}
@@ -97,7 +97,7 @@ func (f *front) pass(c *net.TCPConn) {
 		return
 	}
 	defer f.drop(behind)
-	if k.client = f.r.owners.of(k.port, k.to); k.client != nil {
+	if k.client = f.r.owner(k.port, k.to); k.client != nil {
 		at := hop{netaddr.OfPort(behind.LocalAddr()), netaddr.OfPort(behind.RemoteAddr())}
 		f.r.mu.Lock()
 		f.r.conns = append(f.r.conns, k)

@@ -144,7 +144,7 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 			return nil, err
 		}
 		behind := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		f, err := newFront(nw.rec, i, behind.String(), nw.layout.delay)
+		f, err := newFront(nw.rec, i, "127.0.0.1:0", behind.String(), nw.layout.delay)
 		if err != nil {
 			return nil, err
 		}

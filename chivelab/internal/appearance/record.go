@@ -16,6 +16,7 @@ import (
 // clients are the laboratory's own, so what it keeps has no other bound.
 type recorder struct {
 	owners owners
+	owner  func(from, to netip.AddrPort) *client // whose a connection is; nil: no client's
 
 	mu    sync.Mutex
 	conns []*conn                    // of clients, in the order of their begin
@@ -80,7 +81,9 @@ type message struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{owners: owners{pids: map[int]*client{}}, from: map[hop]*conn{}, links: map[*channel.Link]*link{}, skins: map[[sha256.Size]byte]spot{}}
+	r := &recorder{owners: owners{pids: map[int]*client{}}, from: map[hop]*conn{}, links: map[*channel.Link]*link{}, skins: map[[sha256.Size]byte]spot{}}
+	r.owner = r.owners.of
+	return r
 }
 
 // tapLink is a relay's Tap.Link: it puts a recording connection before the channel.
