@@ -31,6 +31,7 @@ type Client struct {
 	warnedSkew bool
 	advice     netdir.Advice
 	reported   Progress
+	pace       pace
 }
 
 // New returns a client without directory.
@@ -160,9 +161,14 @@ func (c *Client) run(ctx context.Context) error {
 		consensus.plan(c.refreshTime(), c.now())
 	}
 	var checked *netdir.Directory
+	c.pace = pace{}
+	fresh := c.latest == nil
 	for ctx.Err() == nil {
 		if hold := c.cfg.Hold; hold != nil && !hold(ctx) {
 			return nil
+		}
+		if c.beginPace(c.now(), fresh) {
+			consensus.plan(c.onTick(consensus.at), c.now())
 		}
 		if c.latest != checked {
 			if err := c.checkProtocols(); err != nil {
@@ -180,7 +186,8 @@ func (c *Client) run(ctx context.Context) error {
 			continue
 		}
 		lacks := c.latest != nil && len(c.latest.MissingMicrodescs()) > 0
-		if lacks && micro.due(now) {
+		if lacks && micro.due(now) && c.fetchesMicrodescs(now) {
+			c.pace.tried = now
 			err := c.updateMicrodescs(ctx)
 			if ctx.Err() != nil {
 				return nil
@@ -190,7 +197,9 @@ func (c *Client) run(ctx context.Context) error {
 		}
 		wake := consensus.at
 		if lacks && micro.at.Before(wake) {
-			wake = micro.at
+			if wake = micro.at; wake.Before(c.pace.look) {
+				wake = c.pace.look
+			}
 		}
 		c.sleep(ctx, min(wake.Sub(now), longestSleep))
 	}
@@ -200,21 +209,23 @@ func (c *Client) run(ctx context.Context) error {
 // settleConsensus plans the next steps after an attempt to get a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
 	if err != nil {
-		consensus.again(err, c.consensusDelay(&consensus.backoff), c.now(), c.log, "directory: consensus")
+		now := c.now()
+		consensus.again(err, c.onTick(now.Add(c.consensusDelay(&consensus.backoff))).Sub(now), now, c.log, "directory: consensus")
 		return
 	}
 	now := c.now()
 	if !changed { // there is nothing newer yet, and all other clients ask too: wait longer each time
-		consensus.plan(now.Add(consensus.backoff.next()), now)
+		consensus.plan(c.onTick(now.Add(consensus.backoff.next())), now)
 		return
 	}
+	c.pace.look = time.Time{}
 	at := c.refreshTime()
 	if !at.After(now) { // the cache sent an old one
 		at = now.Add(consensus.backoff.next())
 	} else {
 		consensus.backoff.reset()
 	}
-	consensus.plan(at, now)
+	consensus.plan(c.onTick(at), now)
 	*micro = task{}
 	if c.store.journalSize > int64(c.latest.Len())*meanMicrodesc*3 {
 		c.store.compact(c.latest)

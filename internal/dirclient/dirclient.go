@@ -101,6 +101,11 @@ type Config struct {
 	Progress func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
 	// Hold waits as long as nothing shall be fetched, and reports false if ctx has ended; nil: nothing is held up.
 	Hold func(ctx context.Context) bool
+	// Idle reports whether nobody has used the client for so long that it builds no circuits ahead: by Common, relays'
+	// descriptors wait then. nil: it never is.
+	Idle func() bool
+	// Late has Common renew the consensus in the last minutes of its validity, as C tor's clients do that have bridges.
+	Late bool
 }
 
 // Keeper receives the texts of the documents that a Client uses, so that a directory

@@ -37,6 +37,16 @@ func earlyWindow(d *netdir.Directory) (from, to time.Time) {
 	return fresh.Add(min(interval/16, 2*time.Minute)), fresh.Add(interval / 2)
 }
 
+// lateWindow returns when a client of bridges fetches the consensus after d, as C tor's do: when all other clients have
+// it, and before d is no longer valid (update_consensus_networkstatus_fetch_time_impl).
+func lateWindow(d *netdir.Directory) (from, to time.Time) {
+	slack := min(d.FreshUntil().Sub(d.ValidAfter())/16, 2*time.Minute)
+	if _, all := refreshWindow(d, 0); all.Add(slack).Before(d.ValidUntil().Add(-slack)) {
+		return all.Add(slack), d.ValidUntil().Add(-slack)
+	}
+	return refreshWindow(d, 0)
+}
+
 // refreshTime chooses a uniformly random time in the window that follows the latest
 // directory.
 func (c *Client) refreshTime() time.Time {
@@ -45,6 +55,9 @@ func (c *Client) refreshTime() time.Time {
 		from, to = earlyWindow(c.latest)
 	} else {
 		from, to = refreshWindow(c.latest, c.cfg.Network.Testing.VotingInterval)
+	}
+	if c.cfg.Late && c.paced() {
+		from, to = lateWindow(c.latest)
 	}
 	if n := to.Sub(from); n > 0 {
 		return from.Add(rand.N(n))
