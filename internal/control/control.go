@@ -95,10 +95,13 @@ type Door struct {
 	Rules func() *Rules
 	// Secrets are those of the port, in the place of the server's; nil: it has no others.
 	Secrets func() Auth
+
+	at string // the listener's address
 }
 
 // Serve takes connections from l until ctx ends or l is closed.
 func (s *Server) Serve(ctx context.Context, l net.Listener, d Door) error {
+	d.at = l.Addr().String()
 	return listen.Serve(ctx, l, s.cfg.Log, "control", func(c net.Conn) {
 		if err := d.Admit(c); err != nil {
 			s.cfg.Log.Warn("a connection to the control port was refused", "err", err)
@@ -113,7 +116,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, d Door) error {
 func (s *Server) take(c net.Conn, d Door) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.roomLocked() {
+	if !s.roomLocked(d.at) {
 		c.Close()
 		return
 	}
@@ -126,27 +129,40 @@ func (s *Server) take(c net.Conn, d Door) {
 	s.wg.Go(panics.Contain(s.cfg.Log, func(error) { one.close() }, one.tellEvents))
 }
 
-// roomLocked makes room for a session, and reports whether there is some. Whoever is not authenticated yet
-// makes room, the oldest first: a controller that knows the secret needs a moment only.
-func (s *Server) roomLocked() bool {
-	if s.closed {
+// roomLocked makes room for a session at a port, and reports whether there is some. Whoever is not authenticated yet
+// makes room, the oldest first: a controller that knows the secret needs a moment only. It is one at the port with
+// the most of them, so that strangers at a TCP port do not keep anybody off a socket that they cannot open. Sessions that
+// have ended are in the list for a moment more, and take nobody's place.
+func (s *Server) roomLocked(at string) bool {
+	if s.closed || len(s.sessions) >= 2*maxSessions {
 		return false
 	}
-	strangers := 0
-	var oldest *session
+	living, strangers := 0, 0
+	count, oldest := map[string]int{}, map[string]*session{}
 	for _, one := range s.sessions {
-		if !one.known.Load() && !one.ended() {
-			if strangers++; oldest == nil {
-				oldest = one
-			}
+		if one.ended() {
+			continue
+		}
+		if living++; one.known.Load() {
+			continue
+		}
+		strangers++
+		if count[one.door.at]++; oldest[one.door.at] == nil {
+			oldest[one.door.at] = one
 		}
 	}
-	full := len(s.sessions) >= maxSessions
-	if oldest != nil && (full || strangers >= maxStrangers) {
-		oldest.close()
-		return len(s.sessions) < 2*maxSessions // it leaves in a moment
+	full := living >= maxSessions
+	if strangers == 0 || !full && strangers < maxStrangers {
+		return !full
 	}
-	return !full
+	most := at
+	for port, n := range count {
+		if n > count[most] {
+			most = port
+		}
+	}
+	oldest[most].close()
+	return true
 }
 
 func (s *Server) leave(one *session) {
