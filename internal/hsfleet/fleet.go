@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -98,6 +99,26 @@ func (v *View) Roster(own *Entry, most int, now time.Time) (hosts []Entry) {
 		hosts[i].Points = l
 	}
 	return slices.DeleteFunc(hosts, func(e Entry) bool { return len(e.Points) == 0 })
+}
+
+// Relays returns the relays at which the other hosts have introduction points.
+func (v *View) Relays(now time.Time) []ident.RSAID {
+	return v.RelaysOf(now, func(HostID) bool { return true })
+}
+
+// RelaysOf is Relays for some of the hosts.
+func (v *View) RelaysOf(now time.Time, some func(HostID) bool) (out []ident.RSAID) {
+	for _, e := range v.Others {
+		if !e.Fresh(now) || !some(e.Host) {
+			continue
+		}
+		for _, p := range e.Points {
+			if t, err := linkspec.TargetOf(p.Specs); err == nil { // Open's are usable
+				out = append(out, t.RSA)
+			}
+		}
+	}
+	return out
 }
 
 // PointsOf returns the points of all hosts.

@@ -23,12 +23,12 @@ func TestCommonTick(t *testing.T) {
 			s.points = []*point{p}
 			p.circ = &circuit.Circuit{}
 			defer func() { p.circ = nil }() // it is none that can be closed
-			s.since = time.Now()
+			p.of.since = time.Now()
 			for _, c := range []struct {
 				after time.Duration
 				ok    bool
 			}{{0, !common}, {300 * time.Millisecond, !common}, {time.Second, true}, {time.Hour, true}} {
-				_, wait, ok := s.readyLocked(s.since.Add(c.after))
+				_, wait, ok := s.readyLocked(p.of, p.of.since.Add(c.after))
 				if ok != c.ok || !ok && wait != time.Second-c.after {
 					t.Errorf("common %v, after %v: %v, and a wait of %v", common, c.after, ok, wait)
 				}

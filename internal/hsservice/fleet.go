@@ -71,6 +71,7 @@ func (s *Service) sawLocked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.
 		// Another host has made one with the same number, so that each of the two
 		// is at some directories.
 		x.view.Merge(others)
+		s.yieldLocked(x, now)
 		if x.content != ([32]byte{}) { // else this host has waited for it already
 			s.collide(x, now)
 		}
@@ -79,8 +80,9 @@ func (s *Service) sawLocked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.
 	x.revision, x.floor, x.left = got.Revision, 0, nil
 	if known { // else a program that knows nothing of fleets has overwritten it
 		x.view.Others = others
+		s.yieldLocked(x, now)
 	}
-	own := s.introPointsLocked(now)
+	own := s.introPointsLocked(x, now)
 	hosts := s.roster(x, own, now)
 	want, pow := hsfleet.PointsOf(hosts), s.work.offer(in.PoW, hsfleet.EffortOf(hosts), now)
 	// A host may have been told to ask for no proofs of work. This one does not correct it

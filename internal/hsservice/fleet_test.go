@@ -192,12 +192,7 @@ func TestFleetForClients(t *testing.T) {
 		a, b := h.join(t, cfg, 3), h.join(t, cfg, 3)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		want := pointIDs(a, b)
-		for _, got := range h.sees(t, k, alice) {
-			if !slices.Equal(got, want) {
-				t.Errorf("%d points", len(got))
-			}
-		}
+		h.expectFor(t, "for clients", k, alice, a, b)
 		kill(a)
 		kill(b)
 	})

@@ -82,7 +82,7 @@ func TestFleetCollidesWithTheDead(t *testing.T) {
 		h, k := newShelf(t), key(t)
 		dead := h.join(t, Config{Key: key(t)}, 2)
 		dead.mu.Lock()
-		r := &rival{shelf: h, key: k, points: dead.introPointsLocked(time.Now()), done: map[ident.Ed25519ID]bool{}}
+		r := &rival{shelf: h, key: k, points: dead.introPointsLocked(dead.descs[0], time.Now()), done: map[ident.Ed25519ID]bool{}}
 		dead.mu.Unlock()
 		kill(dead)
 		h.docs = map[ident.Ed25519ID]map[ident.Ed25519ID]*netdoc.HSDescriptor{}

@@ -48,7 +48,7 @@ func (s *Service) found(x *descriptor, in *netdoc.HSInner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.ContainsFunc(s.points, func(p *point) bool {
-		return p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
+		return p.of == x && p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
 	}) {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *Service) noteLook(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.H
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.kick()
-	x.busy, x.view.Looked = false, now
+	x.busy, x.view.Looked, x.looked = false, now, true
 	if !s.isPublished() {
 		x.view.Next = now.Add(lookFresh)
 	}

@@ -139,13 +139,13 @@ type Service struct {
 
 	mu        sync.Mutex // guards what follows
 	points    []*point
-	epoch     uint64      // of new points (revoke.go)
-	least     uint64      // the epoch from which on points and their clients may stay
-	launches  []time.Time // of circuits to introduction points, in launchWindow
-	since     time.Time   // when the first point was established
-	notBefore time.Time   // of the next launch, after a failure
-	extra     int         // points launched beyond those wanted, when there is none
-	param     netParam    // of the last consensus; nil before
+	epoch     uint64          // of new points (revoke.go)
+	least     uint64          // the epoch from which on points and their clients may stay
+	launches  []time.Time     // of circuits to introduction points, in launchWindow
+	notBefore time.Time       // of the next launch, after a failure
+	extra     int             // points of a descriptor launched beyond those wanted, when there is none
+	param     netParam        // of the last consensus; nil before
+	present   hscrypto.Period // whose descriptor clients with that consensus fetch
 	descs     []*descriptor
 	subcreds  [][32]byte        // of descs, and of those that were before
 	blinded   []ident.Ed25519ID // keys, each for one of subcreds
@@ -341,6 +341,11 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	}
 	s.param = d.Param
 	s.extra = int(s.param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
+	s.present = d.HSTimes(s.cfg.Network.Testing()).Period
+	if err := errors.Join(s.setPeriodsLocked(periodsOf(d, s.cfg.Network.Testing())), s.setMastersLocked(d)); err != nil {
+		s.problem = err
+		return longest
+	}
 	var wait time.Duration
 	if s.frontend != nil {
 		wait = s.tendBackendsLocked(d, now)

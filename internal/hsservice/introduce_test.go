@@ -73,6 +73,8 @@ func hosted(t testing.TB, n Network) (*Service, *point) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.descs = []*descriptor{new(descriptor)}
+	p.of = s.descs[0]
 	s.points = append(s.points, p)
 	if _, congestion := n.Flow(); congestion {
 		s.inc, p.inc = 31, 31

@@ -106,12 +106,7 @@ func (s *Service) closePoints() bool {
 	}
 	s.fleet.pointless = true
 	for _, p := range s.points {
-		if p.cancel != nil {
-			p.cancel()
-		}
-		if p.circ != nil {
-			s.destroy(p.circ)
-		}
+		s.endLocked(p)
 	}
 	s.points = nil
 	return true

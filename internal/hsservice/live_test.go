@@ -165,7 +165,7 @@ func TestFewerPoints(t *testing.T) {
 		up(t, s, i+1, now)
 	}
 	s.tendPointsLocked(now)
-	if n := s.establishedLocked(); n != DefaultPoints {
+	if n := s.establishedLocked(s.descs[0]); n != DefaultPoints {
 		t.Errorf("%d points are left", n)
 	}
 }
@@ -184,7 +184,7 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.building = true
+		p.of, p.building = s.descs[0], true
 		s.points = append(s.points, p)
 		s.mu.Unlock()
 		if err := s.queueIntroduce2(p, nil, []byte("nonsense")); err != nil {

@@ -26,13 +26,8 @@ func (s *Service) tendOutdatedLocked(d *netdir.Directory) {
 			p.renew = p.renew || bad && !p.target.RSA.IsZero()
 			return false
 		}
-		if p.cancel != nil {
-			p.cancel() // of what is under way
-		}
-		if p.circ != nil {
-			s.destroy(p.circ)
-		}
-		s.since = time.Time{} // the next descriptor waits for several, as the first
+		s.endLocked(p)
+		p.of.since = time.Time{} // the next descriptor waits for several, as the first
 		return true
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"math"
 	"math/big"
 	"slices"
@@ -54,6 +55,7 @@ const (
 
 // point is an introduction point. The service's mutex guards all but the keys.
 type point struct {
+	of   *descriptor // the one that names it. Constant
 	auth ed25519.PrivateKey
 	enc  *handshake.NtorKeyPair
 	inc  int // the SENDME increment that its clients know from descriptors; zero: no congestion control. Constant
@@ -66,12 +68,11 @@ type point struct {
 	expires    time.Time
 	introsLeft int
 	replayed   replays
-	renew      bool                 // replaced before its time
-	revoked    time.Time            // since when somebody knows it who must not: it ends when no descriptor names it; zero: no
-	epoch      uint64               // of its clients (revoke.go). Constant
-	replaced   bool                 // not in the next descriptor
-	outSince   time.Time            // when the descriptors of all periods were out without it; zero: not yet
-	outOf      map[*descriptor]bool // those that are out without it
+	renew      bool      // replaced before its time
+	revoked    time.Time // since when somebody knows it who must not: it ends when the descriptor does not name it; zero: no
+	epoch      uint64    // of its clients (revoke.go). Constant
+	replaced   bool      // not in the next descriptor
+	outSince   time.Time // when the descriptor was out without it; zero: not yet
 }
 
 // old reports whether another point must take this one's place.
@@ -119,7 +120,6 @@ func random(n int64) int64 {
 
 // tendPointsLocked retires old points, and launches those that are missing.
 func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
-	wait = longest
 	if s.fleet != nil && s.fleet.pointless {
 		return s.shutOutLocked(now)
 	}
@@ -134,14 +134,28 @@ func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 	for _, c := range end {
 		s.destroy(c)
 	}
-	wait = min(wait, s.shutOutLocked(now))
-	good, standing, want := 0, 0, s.live.Load().IntroductionPoints
+	wait = s.shutOutLocked(now)
+	for _, x := range s.descs {
+		wait = min(wait, s.tendPointsOfLocked(x, now))
+	}
+	return wait
+}
+
+// tendPointsOfLocked is tendPointsLocked for the points of one descriptor. As C tor's, each descriptor has points of its own,
+// so that nothing at a relay, and nothing in the descriptors, says which two are of one service.
+func (s *Service) tendPointsOfLocked(x *descriptor, now time.Time) (wait time.Duration) {
+	wait = longest
+	all, good, standing, want := 0, 0, 0, s.live.Load().IntroductionPoints
 	for _, p := range s.points {
+		if p.of != x {
+			continue
+		}
+		all++
 		switch {
 		case p.replaced:
 		case p.old(now):
 			// It stays, and in the descriptor, until its successor is there.
-			p.replaced = s.establishedLocked() > want
+			p.replaced = s.establishedLocked(x) > want
 		case p.circ != nil && standing >= want:
 			p.replaced = true // fewer are wanted than before
 		default:
@@ -151,8 +165,14 @@ func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 			}
 		}
 	}
-	if len(s.points) == 0 {
+	x.noteStanding(s.establishedLocked(x), want, now)
+	if all == 0 {
 		want += s.extra
+	}
+	if good < want {
+		if wait := s.unseenLocked(x, now); wait > 0 {
+			return wait
+		}
 	}
 	for ; good < want; good++ {
 		if now.Before(s.notBefore) {
@@ -163,7 +183,7 @@ func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 			s.problem = err
 			return wait
 		}
-		p.inc, p.epoch = s.inc, s.epoch
+		p.of, p.inc, p.epoch = x, s.inc, s.epoch
 		if !s.mayLaunchLocked(now) {
 			break
 		}
@@ -173,19 +193,19 @@ func (s *Service) tendPointsLocked(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// establishedLocked counts the points that are in use and shall stay so.
-func (s *Service) establishedLocked() int {
+// establishedLocked counts the points of a descriptor that are in use and shall stay so.
+func (s *Service) establishedLocked(x *descriptor) int {
 	n := 0
 	for _, p := range s.points {
-		if p.circ != nil && !p.replaced {
+		if p.of == x && p.circ != nil && !p.replaced {
 			n++
 		}
 	}
 	return n
 }
 
-// mayLaunchLocked counts a launch, if the budget has room for it: all points with their retries may be
-// made twice in launchWindow.
+// mayLaunchLocked counts a launch, if the budget has room for it: in launchWindow, all points of both descriptors may be
+// made with their retries.
 func (s *Service) mayLaunchLocked(now time.Time) bool {
 	s.launches = slices.DeleteFunc(s.launches, func(t time.Time) bool { return now.Sub(t) >= launchWindow })
 	if n := max(DefaultPoints, s.live.Load().IntroductionPoints); len(s.launches) >= 2*(n+s.extra+pointRetries*n) {
@@ -200,17 +220,17 @@ func (s *Service) launchLocked(p *point, now time.Time) {
 	p.building = true
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
 	for _, o := range s.points {
-		if o != p && !o.target.RSA.IsZero() && !o.replaced && !o.old(now) {
+		if p.rivals(o, now) {
 			spec.ExcludeExit = append(spec.ExcludeExit, o.target.RSA)
 		}
 	}
-	again := p.target
+	again, avoid := p.target, p.of.avoid(now)
 	ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
 	p.cancel = cancel
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.pointEnded(p, nil, err) })
 		defer cancel()
-		c, err := s.establish(ctx, p, again, spec)
+		c, err := s.establish(ctx, p, again, spec, avoid)
 		if err != nil {
 			s.log.Debug("introduction point", "err", err)
 			s.pointEnded(p, nil, err)
@@ -223,10 +243,11 @@ func (s *Service) launchLocked(p *point, now time.Time) {
 var errPointTimeout = fault.New(fault.Timeout, "the introduction point did not answer in time")
 
 // establish builds the circuit and makes its last relay an introduction point
-// (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec.
-func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target, spec path.Spec) (c *circuit.Circuit, err error) {
+// (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec and, if there is such a one, is
+// none of those to avoid.
+func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target, spec path.Spec, avoid []ident.RSAID) (c *circuit.Circuit, err error) {
 	if again.RSA.IsZero() {
-		c, _, err = s.cfg.Network.Build(ctx, spec)
+		c, err = s.buildAround(ctx, spec, avoid)
 	} else {
 		c, _, err = s.cfg.Network.To(ctx, again, nil)
 	}
@@ -284,17 +305,19 @@ func (s *Service) isEstablished(p *point, c *circuit.Circuit) bool {
 	}
 	target := *lastTarget(c)
 	// Two launches at one time may choose the same relay, and more are launched than wanted.
-	double := slices.ContainsFunc(s.points, func(o *point) bool { return o != p && o.target.RSA == target.RSA && !o.replaced && !o.old(now) })
-	if !slices.Contains(s.points, p) || double || p.target.RSA.IsZero() && s.enoughLocked(now) {
+	double := slices.ContainsFunc(s.points, func(o *point) bool { return p.rivals(o, now) && o.target.RSA == target.RSA })
+	if !slices.Contains(s.points, p) || double || p.target.RSA.IsZero() && s.enoughLocked(p.of, now) {
 		s.removeLocked(p)
 		s.kick()
 		return false
 	}
 	p.building, p.circ, p.target = false, c, target
-	s.dropSurplusLocked(now)
-	if s.since.IsZero() {
-		s.since = now
+	s.dropSurplusLocked(p.of, now)
+	if p.of.since.IsZero() {
+		p.of.since = now
 	}
+	p.of.lacks = false
+	p.of.noteChoiceLocked(target.RSA, now)
 	p.replayed.on = c.Account()
 	c.Account().Reserve(replayCost * len(p.replayed.seen)) // of the circuit before
 	s.log.Debug("introduction point established", "relay", p.target.RSA)
@@ -319,6 +342,10 @@ func (s *Service) pointEnded(p *point, c *circuit.Circuit, cause error) {
 		s.launchLocked(p, now)
 		return
 	}
+	if known && !p.old(now) {
+		p.of.noteFailed(p.target.RSA, now)
+	}
+	p.of.lacks = p.of.lacks || errors.Is(cause, path.ErrNone)
 	s.notBefore = now.Add(pointPause)
 	s.removeLocked(p)
 }
@@ -327,32 +354,32 @@ func (s *Service) removeLocked(p *point) {
 	s.points = slices.DeleteFunc(s.points, func(o *point) bool { return o == p })
 }
 
-// dropSurplusLocked ends the launches that are not needed, once enough points stand.
-func (s *Service) dropSurplusLocked(now time.Time) {
-	if !s.enoughLocked(now) {
+// dropSurplusLocked ends the launches that are not needed, once enough points of a descriptor stand.
+func (s *Service) dropSurplusLocked(x *descriptor, now time.Time) {
+	if !s.enoughLocked(x, now) {
 		return
 	}
 	for _, p := range slices.Clone(s.points) {
-		if p.building && p.target.RSA.IsZero() {
+		if p.of == x && p.building && p.target.RSA.IsZero() {
 			s.removeLocked(p)
 			p.cancel()
 		}
 	}
 }
 
-// enoughLocked reports whether as many points stand as are wanted, without the old ones.
-func (s *Service) enoughLocked(now time.Time) bool {
+// enoughLocked reports whether as many points of a descriptor stand as are wanted, without the old ones.
+func (s *Service) enoughLocked(x *descriptor, now time.Time) bool {
 	n := 0
 	for _, p := range s.points {
-		if p.circ != nil && !p.replaced && !p.old(now) {
+		if p.of == x && p.circ != nil && !p.replaced && !p.old(now) {
 			n++
 		}
 	}
 	return n >= s.live.Load().IntroductionPoints
 }
 
-// introPointsLocked returns the points that the next descriptor names, the old ones last.
-func (s *Service) introPointsLocked(now time.Time) (out []netdoc.HSIntroPoint) {
+// introPointsLocked returns the points that the next descriptor of x's period names, the old ones last.
+func (s *Service) introPointsLocked(x *descriptor, now time.Time) (out []netdoc.HSIntroPoint) {
 	points := slices.Clone(s.points)
 	slices.SortStableFunc(points, func(a, b *point) int {
 		switch old := a.old(now); {
@@ -364,7 +391,7 @@ func (s *Service) introPointsLocked(now time.Time) (out []netdoc.HSIntroPoint) {
 		return -1
 	})
 	for _, p := range points {
-		if p.replaced || p.target.RSA.IsZero() || p.circ == nil && !p.building {
+		if p.of != x || p.replaced || p.target.RSA.IsZero() || p.circ == nil && !p.building {
 			continue
 		}
 		out = append(out, netdoc.HSIntroPoint{Specs: p.target.Specs(), Onion: p.target.Ntor, Auth: p.id(), Enc: p.enc.Public()})

@@ -15,18 +15,18 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// quiet is a service whose goroutines see no directory, so that a test alone calls
+// quiet is a service with one descriptor whose goroutines see no directory, so that a test alone calls
 // what tend would.
 func quiet(t *testing.T) *Service {
 	t.Helper()
 	s, _ := hosted(t, nowhere{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.points = nil
+	s.points, s.descs = nil, []*descriptor{new(descriptor)}
 	return s
 }
 
-// up adds an established point.
+// up adds an established point of the first descriptor.
 func up(t *testing.T, s *Service, relay byte, now time.Time) *point {
 	t.Helper()
 	p, err := newPoint(now, nil)
@@ -34,7 +34,7 @@ func up(t *testing.T, s *Service, relay byte, now time.Time) *point {
 		t.Fatal(err)
 	}
 	p.target = linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{relay}}}
-	p.inc, p.circ = s.inc, new(circuit.Circuit)
+	p.of, p.inc, p.circ = s.descs[0], s.inc, new(circuit.Circuit)
 	s.points = append(s.points, p)
 	return p
 }
@@ -49,7 +49,7 @@ func down(s *Service) {
 }
 
 func named(s *Service, p *point) bool {
-	return slices.ContainsFunc(s.introPointsLocked(time.Now()), func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
+	return slices.ContainsFunc(s.introPointsLocked(p.of, time.Now()), func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
 }
 
 // An old point is in the descriptor until its successor is there, and stays for a
@@ -141,6 +141,7 @@ func TestLostPoint(t *testing.T) {
 		}
 		defer s.Close()
 		s.mu.Lock()
+		s.descs = []*descriptor{new(descriptor)}
 		p := up(t, s, 1, time.Now())
 		gone := p.circ
 		s.mu.Unlock()
@@ -203,6 +204,7 @@ func TestExtraPoints(t *testing.T) {
 	n := slow{begun: make(chan struct{}, 100), given: make(chan struct{}, 100)}
 	s, now := hostedOn(t, n), time.Now()
 	s.mu.Lock()
+	s.descs = []*descriptor{new(descriptor)}
 	s.extra = extraPoints
 	s.tendPointsLocked(now)
 	all := slices.Clone(s.points)
@@ -218,7 +220,7 @@ func TestExtraPoints(t *testing.T) {
 		defer s.mu.Unlock()
 		p := all[i]
 		p.building, p.circ, p.target.RSA = false, new(circuit.Circuit), ident.RSAID{byte(i + 1)}
-		s.dropSurplusLocked(now)
+		s.dropSurplusLocked(all[0].of, now)
 		s.tendPointsLocked(now)
 	}
 	stand(4)

@@ -32,6 +32,7 @@ func TestPointSpec(t *testing.T) {
 	n := specs{asked: make(chan path.Spec, 100)}
 	s := hostedOn(t, n)
 	s.mu.Lock()
+	s.descs = []*descriptor{new(descriptor)}
 	s.tendPointsLocked(time.Now())
 	s.mu.Unlock()
 	for range DefaultPoints {

@@ -23,9 +23,13 @@ import (
 const (
 	// Descriptors are uploaded again after a time between these two.
 	minUpload, maxUpload = 60 * time.Minute, 120 * time.Minute
-	// fewPoints is how long the first descriptor waits for the rest of the
+	// fewPoints is how long the first descriptor of a period waits for the rest of the
 	// introduction points, once there is one.
 	fewPoints = 5 * time.Second
+	// fewPointsCommon is how long each descriptor of a service that looks like C tor's waits for them. C tor's waits until
+	// all stand. So does this one, nearly always: where a relay does not answer, others are tried at once. But a service whose
+	// last point cannot be had must be found nevertheless.
+	fewPointsCommon = 30 * time.Second
 	// commonTick is how long after its first introduction point a service that looks like C tor's makes its first
 	// descriptor: C tor's has its points at the begin of one second of its own, and looks at the next whether they are there.
 	commonTick = time.Second
@@ -66,6 +70,14 @@ type descriptor struct {
 
 	dir  *netdir.Directory // dirs are of this one
 	dirs []netdir.Relay
+
+	made     time.Time // when it came among the two
+	since    time.Time // when its first introduction point was established
+	short    time.Time // since when some points stand, but fewer than are wanted; zero: they do not
+	lacks    bool      // no relay was found for one more point, since the last one was established
+	failed   []failure // relays that were points, and lost
+	looked   bool      // of a fleet: a look has ended
+	yieldOff time.Time // of a fleet: until then no point makes room for another host's
 }
 
 // newDescriptor computes the keys of a period.
@@ -83,26 +95,24 @@ func newDescriptor(k *Key, p period, clients []ident.X25519Key) (*descriptor, er
 		return nil, err
 	}
 	keys := netdoc.HSKeys{Blinded: blinded, Subcredential: hscrypto.Subcredential(k.ID(), blinded.Public()), Clients: clients}
-	return &descriptor{period: p, keys: keys, counter: counter}, nil
+	return &descriptor{period: p, keys: keys, counter: counter, made: time.Now()}, nil
 }
 
 // tendAllDescriptorsLocked keeps the descriptors of the two periods, and begins the uploads
 // that are due.
 func (s *Service) tendAllDescriptorsLocked(d *netdir.Directory, now time.Time) (wait time.Duration) {
-	if err := errors.Join(s.setPeriodsLocked(periodsOf(d, s.cfg.Network.Testing())), s.setMastersLocked(d)); err != nil {
-		s.problem = err
-		return longest
-	}
-	own, wait, ok := s.readyLocked(now)
-	if !ok {
-		return wait
-	}
 	wait = longest
 	done := true
 	for _, x := range s.descs {
-		w := s.tendDescriptorLocked(d, x, own, now)
+		if s.fleet != nil && !x.looked && !x.busy {
+			s.look(d, x, now)
+		}
+		own, w, ok := s.readyLocked(x, now)
+		if ok {
+			w = s.tendDescriptorLocked(d, x, own, now)
+		}
 		wait = min(wait, w)
-		done = done && w == longest && !x.busy
+		done = done && ok && w == longest && !x.busy
 	}
 	if s.fleet != nil && done {
 		s.noteLeftLocked()
@@ -118,25 +128,44 @@ func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
 	})
 }
 
-// readyLocked returns the introduction points that descriptors name; not ok: it is better to
+// readyLocked returns the introduction points that a descriptor names; not ok: it is better to
 // wait for more of them.
-func (s *Service) readyLocked(now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
+func (s *Service) readyLocked(x *descriptor, now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
 	if s.frontend != nil {
 		own = s.frontend.Points(s.pointRoomLocked())
 		return own, longest, len(own) > 0
 	}
-	own = s.introPointsLocked(now)
-	up := s.establishedLocked()
+	own = s.introPointsLocked(x, now)
+	up := s.establishedLocked(x)
 	switch {
 	case s.leaving():
+		return own, 0, true
 	case up == 0:
 		return nil, longest, false
-	case up < s.live.Load().IntroductionPoints && now.Sub(s.since) < fewPoints:
-		return nil, fewPoints - now.Sub(s.since), false
-	case s.cfg.Rest != nil && now.Sub(s.since) < commonTick:
-		return nil, commonTick - now.Sub(s.since), false
+	}
+	if up < s.live.Load().IntroductionPoints && !x.lacks {
+		from, most := x.since, fewPoints
+		if s.cfg.Rest != nil {
+			from, most = x.short, fewPointsCommon
+		}
+		if wait = from.Add(most).Sub(now); !from.IsZero() && wait > 0 {
+			return nil, wait, false
+		}
+	}
+	if wait = x.since.Add(commonTick).Sub(now); s.cfg.Rest != nil && wait > 0 {
+		return nil, wait, false
 	}
 	return own, 0, true
+}
+
+// noteStanding notes how many introduction points of a descriptor stand, of those that are wanted.
+func (x *descriptor) noteStanding(up, want int, now time.Time) {
+	switch {
+	case up == 0 || up >= want:
+		x.short = time.Time{}
+	case x.short.IsZero():
+		x.short = now
+	}
 }
 
 // tendDescriptorLocked makes and uploads one descriptor, if that is due. The result is longest
@@ -220,7 +249,30 @@ func (s *Service) setPeriodsLocked(periods [2]period) error {
 		s.blinded = s.blinded[max(0, len(s.blinded)-oldSubcreds):]
 	}
 	s.descs = descs
+	s.dropPointsLocked()
 	return nil
+}
+
+// dropPointsLocked ends the points whose descriptors are of no period any more: as C tor does, at once. Clients have asked by
+// another descriptor for half a period by then.
+func (s *Service) dropPointsLocked() {
+	s.points = slices.DeleteFunc(s.points, func(p *point) bool {
+		if slices.Contains(s.descs, p.of) {
+			return false
+		}
+		s.endLocked(p)
+		return true
+	})
+}
+
+// endLocked ends the circuit to a point, and a launch that is under way.
+func (s *Service) endLocked(p *point) {
+	if p.cancel != nil {
+		p.cancel()
+	}
+	if p.circ != nil {
+		s.destroy(p.circ)
+	}
 }
 
 // contentOf is a digest of what a descriptor says, and of where it belongs: when it
@@ -254,7 +306,7 @@ func (s *Service) publishLocked(d *netdir.Directory, x *descriptor) {
 	doc, dirs := x.doc, s.allowed(x.left)
 	var gone []*point // not in this descriptor
 	for _, p := range s.points {
-		if p.replaced && p.outSince.IsZero() {
+		if p.of == x && p.replaced && p.outSince.IsZero() {
 			gone = append(gone, p)
 		}
 	}

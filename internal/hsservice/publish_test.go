@@ -219,24 +219,6 @@ func TestSetPeriods(t *testing.T) {
 	}
 }
 
-// TestPointStaysForBothPeriods: an old introduction point is not done with when one
-// of the two descriptors is out without it.
-func TestPointStaysForBothPeriods(t *testing.T) {
-	one, two := new(descriptor), new(descriptor)
-	all := []*descriptor{one, two}
-	now := time.Now()
-	p := new(point)
-	if p.leftOut(one, all, now); !p.outSince.IsZero() {
-		t.Error("the other descriptor still names it")
-	}
-	if p.leftOut(one, all, now); !p.outSince.IsZero() {
-		t.Error("the same descriptor counted twice")
-	}
-	if p.leftOut(two, all, now); !p.outSince.Equal(now) {
-		t.Error("no descriptor names it any more")
-	}
-}
-
 // A descriptor that could not be made leaves nothing to upload: if all is then as it was
 // before, there is a new one all the same.
 func TestMadeAgain(t *testing.T) {
@@ -412,7 +394,7 @@ func TestNewContentNow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.target, p.inc, p.circ = relay(t), s.inc, s.points[0].circ
+		p.of, p.target, p.inc, p.circ = s.points[0].of, relay(t), s.inc, s.points[0].circ
 		s.points[0] = p // one was lost, and has a successor
 		s.mu.Unlock()
 		s.kick()

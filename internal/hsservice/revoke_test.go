@@ -39,6 +39,7 @@ func TestRemovedClients(t *testing.T) {
 				}
 				s.mu.Lock()
 				defer s.mu.Unlock()
+				s.descs = []*descriptor{new(descriptor)}
 				s.notBefore = time.Now().Add(time.Hour) // the test launches by itself
 				point := func(relay byte) *point {
 					p := up(t, s, relay, time.Now())

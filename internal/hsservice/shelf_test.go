@@ -137,9 +137,16 @@ func (h *shelf) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed255
 // may ask; a directory that is down, or stale, does not count.
 func (h *shelf) sees(t *testing.T, k *Key, auth *ecdh.PrivateKey) (all [][]ident.Ed25519ID) {
 	t.Helper()
+	return slices.Concat(h.seesIn(t, k, auth, 0), h.seesIn(t, k, auth, 1))
+}
+
+// seesIn is sees of the first period's directories, or of the second's.
+func (h *shelf) seesIn(t *testing.T, k *Key, auth *ecdh.PrivateKey, period int) (all [][]ident.Ed25519ID) {
+	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, p := range periodsOf(h.dir, false) {
+	periods := periodsOf(h.dir, false)
+	for _, p := range periods[period : period+1] {
 		x, err := newDescriptor(k, p, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +214,7 @@ func (o offline) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.C
 	return o.To(ctx, t, nil)
 }
 
-// join starts a host of a fleet with so many established points, or any service.
+// join starts a host of a fleet with so many established points for each descriptor, or any service.
 func (h *shelf) join(t *testing.T, cfg Config, points int) *Service {
 	t.Helper()
 	return h.joinBy(t, h, cfg, points)
@@ -225,17 +232,22 @@ func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service 
 	synctest.Wait() // it has no directory, and rests
 	s.mu.Lock()
 	listed := slices.Collect(h.dir.All())
-	for i := range points {
-		p, err := newPoint(time.Now(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.target, p.inc = relay(t), flow.DefaultParams().SendmeInc
-		p.target.RSA = listed[i%len(listed)].RSA() // one that is not listed is replaced
-		p.circ = new(circuit.Circuit)
-		s.points = append(s.points, p)
+	if err := s.setPeriodsLocked(periodsOf(h.dir, false)); err != nil {
+		t.Fatal(err)
 	}
-	s.since = time.Now()
+	for _, x := range s.descs {
+		for i := range points {
+			p, err := newPoint(time.Now(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.of, p.target, p.inc = x, relay(t), flow.DefaultParams().SendmeInc
+			p.target.RSA = listed[i%len(listed)].RSA() // one that is not listed is replaced
+			p.circ = new(circuit.Circuit)
+			s.points = append(s.points, p)
+		}
+		x.since = time.Now()
+	}
 	s.store, s.cfg.Network = by, offline{h.dir, &h.inc}
 	s.mu.Unlock()
 	s.kick()
@@ -256,12 +268,19 @@ func kill(s *Service) {
 	s.Close()
 }
 
-// pointIDs are the points of hosts, as a client should see them.
+// pointIDs are the points of hosts, of both descriptors.
 func pointIDs(all ...*Service) (ids []ident.Ed25519ID) {
+	return slices.Concat(pointIDsIn(0, all...), pointIDsIn(1, all...))
+}
+
+// pointIDsIn are the points of hosts, as a client should see them in the first period or the second.
+func pointIDsIn(period int, all ...*Service) (ids []ident.Ed25519ID) {
 	for _, s := range all {
 		s.mu.Lock()
 		for _, p := range s.points {
-			ids = append(ids, p.id())
+			if p.of == s.descs[period] {
+				ids = append(ids, p.id())
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -272,14 +291,22 @@ func pointIDs(all ...*Service) (ids []ident.Ed25519ID) {
 // expect checks that every directory has the points of these hosts and no others.
 func (h *shelf) expect(t *testing.T, what string, k *Key, all ...*Service) {
 	t.Helper()
-	want := pointIDs(all...)
-	seen := h.sees(t, k, nil)
-	if len(seen) == 0 {
-		t.Fatal("no directory is asked")
-	}
-	for i, got := range seen {
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: directory %d of %d has %d points, not the %d wanted", what, i, len(seen), len(got), len(want))
+	h.expectFor(t, what, k, nil, all...)
+}
+
+// expectFor is expect as an authorized client sees it.
+func (h *shelf) expectFor(t *testing.T, what string, k *Key, auth *ecdh.PrivateKey, all ...*Service) {
+	t.Helper()
+	for period := range 2 {
+		want := pointIDsIn(period, all...)
+		seen := h.seesIn(t, k, auth, period)
+		if len(seen) == 0 {
+			t.Fatal("no directory is asked")
+		}
+		for i, got := range seen {
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: period %d, directory %d of %d has %d points, not the %d wanted", what, period, i, len(seen), len(got), len(want))
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ type counts struct {
 type Status struct {
 	Published bool
 	Points    []ident.RSAID // the relays at which clients ask now
-	Launching int           // circuits to others that are being built
+	Launching int           // circuits to others that are being built, also to those of the other descriptor
 	Uploaded  time.Time     // when a directory last took a descriptor; zero: none did
 	Missing   int           // directories that have not taken the newest descriptors
 	Clients   int           // authorized; zero: everybody is
@@ -67,7 +67,7 @@ func (s *Service) Status() Status {
 	st.Circuits, st.Uploaded, st.Problem = len(s.clients), s.uploadedAt, s.problem
 	for _, p := range s.points {
 		switch {
-		case p.circ != nil && !p.replaced:
+		case p.circ != nil && !p.replaced && p.of.period.Period == s.present:
 			st.Points = append(st.Points, p.target.RSA)
 		case p.building:
 			st.Launching++

@@ -38,7 +38,7 @@ func TestUnlisted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.target, p.inc, p.circ = s.points[0].target, s.inc, new(circuit.Circuit)
+		p.of, p.target, p.inc, p.circ = gone.of, s.points[0].target, s.inc, new(circuit.Circuit)
 		s.points = append(s.points, p)
 		s.mu.Unlock()
 		s.kick()

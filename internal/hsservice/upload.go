@@ -139,24 +139,9 @@ func (s *Service) noteUpload(x *descriptor, gone []*point, total int, left []net
 	}
 	if x.left = left; done > 0 {
 		for _, p := range gone {
-			p.leftOut(x, s.descs, now)
+			p.outSince = now
 		}
 	}
-}
-
-// leftOut notes that a descriptor is out without the point. Clients of the other
-// period go on asking there until their descriptor is out, too.
-func (p *point) leftOut(x *descriptor, all []*descriptor, now time.Time) {
-	if p.outOf == nil {
-		p.outOf = map[*descriptor]bool{}
-	}
-	p.outOf[x] = true
-	for _, d := range all {
-		if !p.outOf[d] {
-			return
-		}
-	}
-	p.outSince = now
 }
 
 // verify fetches a descriptor back, over circuits of its own, from the directories

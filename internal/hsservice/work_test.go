@@ -58,6 +58,8 @@ func asksForWork(t testing.TB, n Network, m *account.Memory) (*Service, *point) 
 		t.Fatal(err)
 	}
 	s.mu.Lock()
+	s.descs = []*descriptor{new(descriptor)}
+	p.of = s.descs[0]
 	s.points = append(s.points, p)
 	s.mu.Unlock()
 	judged(s)
