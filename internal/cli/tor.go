@@ -23,6 +23,14 @@ func AsTor(args []string) []string {
 	return args
 }
 
+// startedAs returns the words that start this process again as it was started: AsTor has added one.
+func startedAs(args []string) []string {
+	if name := os.Args[:1]; len(AsTor(name)) > len(name) {
+		return append(slices.Clip(name), args...)
+	}
+	return os.Args
+}
+
 // torCommand runs a client, and perhaps a relay, as the program tor.
 func torCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -42,7 +50,7 @@ An option that would not be obeyed is refused.`,
 		signals := make(chan os.Signal, 8)
 		signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, tord.SystemSignals()...)...)
 		go panics.Contain(nil, nil, endAfterSecond)()
-		p := tord.Program{Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Signals: signals}
+		p := tord.Program{Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Signals: signals, Self: startedAs(args)}
 		if code := p.Run(context.WithoutCancel(c.Context())); code != 0 {
 			return ExitError{code}
 		}

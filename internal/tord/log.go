@@ -50,23 +50,33 @@ type logs struct {
 
 // lines writes lines from a queue: a program that starts this one may not read them, and nothing waits for it.
 type lines struct {
-	queue chan string
+	queue chan line
 	lost  atomic.Uint64
 	ended chan struct{}
+}
+
+// line is what a queue has: a line, or who waits until all before it are written.
+type line struct {
+	text    string
+	written chan<- struct{}
 }
 
 // maxLines is how many lines may wait.
 const maxLines = 1024
 
 func newLines(w io.Writer) *lines {
-	l := &lines{queue: make(chan string, maxLines), ended: make(chan struct{})}
+	l := &lines{queue: make(chan line, maxLines), ended: make(chan struct{})}
 	go panics.Contain(nil, func(error) {}, func() {
 		defer close(l.ended)
-		for s := range l.queue {
+		for next := range l.queue {
+			s := next.text
 			if n := l.lost.Swap(0); n > 0 {
 				s = fmt.Sprintf("(%d lines are lost)\n%s", n, s)
 			}
 			io.WriteString(w, s) // who started the program may have closed it, and then nobody wants the lines
+			if next.written != nil {
+				close(next.written)
+			}
 		}
 	})()
 	return l
@@ -74,9 +84,24 @@ func newLines(w io.Writer) *lines {
 
 func (l *lines) put(s string) {
 	select {
-	case l.queue <- s:
+	case l.queue <- line{text: s}:
 	default:
 		l.lost.Add(1)
+	}
+}
+
+// flush waits until what was put before is written, or for a time.
+func (l *lines) flush(most time.Duration) {
+	over := time.After(most)
+	written := make(chan struct{})
+	select {
+	case l.queue <- line{written: written}:
+	case <-over:
+		return
+	}
+	select {
+	case <-written:
+	case <-over:
 	}
 }
 

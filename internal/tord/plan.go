@@ -57,8 +57,8 @@ type controlPort struct {
 func planOf(c conf) (*plan, error) {
 	c.nameRelay()
 	p := &plan{conf: c, offline: c.on("DisableNetwork"), bridged: c.on("UseBridges"), portFile: c.one("ControlPortWriteToFile"), cookie: c.on("CookieAuthentication")}
-	if c.on("RunAsDaemon") {
-		return nil, fault.New(fault.Config, "RunAsDaemon 1 is not obeyed, so it is refused: run the program under systemd, or another supervisor")
+	if err := p.checkDaemon(); err != nil {
+		return nil, err
 	}
 	for _, f := range []func() error{p.findDataDir, p.readNetwork, p.readPorts, p.readSingle, p.shareMemory, p.readSettings, p.readRelay, p.readSecrets} {
 		if err := f(); err != nil {

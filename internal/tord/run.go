@@ -33,6 +33,10 @@ type Program struct {
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Signals <-chan os.Signal // those that tor obeys
+
+	// Self is how this process was started: its name and all words after it. RunAsDaemon starts another one so. Without it, nothing
+	// runs in the background.
+	Self []string
 }
 
 // Exit codes, as C tor's.
@@ -59,9 +63,17 @@ func (p *Program) Run(ctx context.Context) int {
 	}
 	l.use([]target{{level: line.quiet, to: l.out}})
 	src := &source{line: line, stdin: p.Stdin}
+	parent, err := p.parent(src)
+	if err != nil {
+		return l.fail(err)
+	}
+	defer parent.close()
 	c, stopped, err := src.readUntil(p.Signals)
 	if stopped {
 		return exitOK
+	}
+	if err == nil && line.action == runProgram && parent == nil && c.on(asDaemon) {
+		return p.background(l, src)
 	}
 	if err == nil && src.missing {
 		l.notice("Configuration file %q not present, using reasonable defaults.", src.file)
@@ -99,7 +111,7 @@ func (p *Program) Run(ctx context.Context) int {
 	case err != nil:
 		return l.invalid(err)
 	}
-	t := &tor{logs: l, log: slog.New(handler{l: l}), src: src, started: time.Now(), told: map[string]bool{}, stop: make(chan string, 1)}
+	t := &tor{logs: l, log: slog.New(handler{l: l}), src: src, parent: parent, started: time.Now(), told: map[string]bool{}, stop: make(chan string, 1)}
 	last = flushTime
 	return t.run(ctx, c, p.Signals)
 }
@@ -141,10 +153,11 @@ type source struct {
 	stdin    io.Reader
 	piped    []byte // what came from standard input
 	file     string // the torrc; empty: there is none
+	defaults string // what --defaults-torrc named
 	included bool   // it includes others
 	missing  bool   // it is not there
 
-	once map[string][]torrc.Line // of files that can be read only once, such as pipes
+	once map[string][]byte // of files that can be read only once, such as pipes
 }
 
 // readUntil is read, which may wait for a file, until a signal tells the program to end. What waits then, ends
@@ -182,7 +195,14 @@ const usualFile = "/etc/tor/torrc"
 func (s *source) read() (conf, error) {
 	c := conf{}
 	if s.line.defaults != "" {
-		lines, err := s.readFile(s.line.defaults, true)
+		if s.defaults == "" {
+			path, err := filepath.Abs(s.line.defaults)
+			if err != nil {
+				return nil, err
+			}
+			s.defaults = path
+		}
+		lines, err := s.readFile(s.defaults, true)
 		if err != nil {
 			return nil, err
 		}
@@ -216,12 +236,14 @@ func (s *source) readMain() ([]torrc.Line, error) {
 		lines, _, err := daemon.TorrcOf("standard input", s.piped)
 		return lines, err
 	case s.line.named:
-		path, err := filepath.Abs(s.line.file)
-		if err != nil {
-			return nil, err
+		if s.file == "" { // a program in the background is in another folder when it reads it again
+			path, err := filepath.Abs(s.line.file)
+			if err != nil {
+				return nil, err
+			}
+			s.file = path
 		}
-		s.file = path
-		return s.readFile(path, s.line.missingOK)
+		return s.readFile(s.file, s.line.missingOK)
 	}
 	s.file = usualFile
 	return s.readFile(usualFile, true)
@@ -229,31 +251,39 @@ func (s *source) readMain() ([]torrc.Line, error) {
 
 // readFile reads a torrc that may be missing.
 func (s *source) readFile(path string, missingOK bool) ([]torrc.Line, error) {
-	if _, err := os.Stat(path); err != nil && (os.IsNotExist(err) || isNotDir(err)) {
-		if !missingOK {
-			return nil, fault.New(fault.Config, "%w %q.", errMissing, path)
+	text, kept := s.once[path]
+	if !kept {
+		st, err := os.Stat(path)
+		if err != nil && (os.IsNotExist(err) || isNotDir(err)) {
+			if !missingOK {
+				return nil, fault.New(fault.Config, "%w %q.", errMissing, path)
+			}
+			s.missing = s.missing || path == s.file
+			return nil, nil
 		}
-		s.missing = s.missing || path == s.file
-		return nil, nil
-	}
-	if lines, ok := s.once[path]; ok {
-		return lines, nil
-	}
-	st, err := os.Stat(path)
-	if err != nil {
-		return nil, fault.Wrap(fault.Config, err)
-	}
-	lines, _, err := daemon.ReadTorrc(path)
-	if err == nil && !st.Mode().IsRegular() {
-		if s.once == nil {
-			s.once = map[string][]torrc.Line{}
+		if err != nil {
+			return nil, fault.Wrap(fault.Config, err)
 		}
-		s.once[path] = lines
+		if text, err = atomicfile.Read(path, tomlfile.MaxSize); err != nil {
+			return nil, fault.New(fault.Config, "torrc: %w", err)
+		}
+		if !st.Mode().IsRegular() {
+			s.keep(path, text)
+		}
 	}
+	lines, _, err := daemon.TorrcOf(path, text)
 	for _, l := range lines {
 		s.included = s.included || l.File != path
 	}
 	return lines, err
+}
+
+// keep keeps the text of a file that can be read only once.
+func (s *source) keep(path string, text []byte) {
+	if s.once == nil {
+		s.once = map[string][]byte{}
+	}
+	s.once[path] = text
 }
 
 // isNotDir reports whether a part of a path is no folder: programs name such a path to have no torrc.
@@ -294,7 +324,9 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 	t.server = control.New(control.Config{Engine: t, Steering: t, Log: t.log, Version: Version, Secrets: t.secrets})
 	tell := t.logEvent
 	t.event.Store(&tell)
-	err = t.start(first)
+	if err = t.start(first); err == nil {
+		err = t.parent.release(first.dataDir, t.out)
+	}
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) {
 			t.write(time.Now(), slog.LevelWarn, printable(err.Error()))
@@ -303,7 +335,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 		t.logs.fail(err)
 	} else {
 		t.wg.Go(panics.Contain(t.log, nil, t.everySecond))
-		t.tellSystemd(systemd.SdNotifyReady)
+		t.tellSystemd(t.parent.ready())
 		t.follow(signals)
 		t.tellSystemd(systemd.SdNotifyStopping)
 	}

@@ -30,6 +30,7 @@ type tor struct {
 	*logs
 	log     *slog.Logger
 	src     *source
+	parent  *parent // nil: the program runs in the foreground
 	started time.Time
 	ctx     context.Context
 	server  *control.Server
@@ -86,12 +87,13 @@ func (t *tor) start(p *plan) error {
 	if err := os.MkdirAll(p.dataDir, 0o700); err != nil {
 		return err
 	}
-	if file := p.conf.one("PidFile"); file != "" {
-		if err := t.writeFile(file, strconv.Itoa(os.Getpid())+"\n", 0o644); err != nil {
-			return err
-		}
+	if err := t.takeLocked(nil, p); err != nil {
+		return err
 	}
-	return t.takeLocked(nil, p)
+	if file := p.conf.one("PidFile"); file != "" { // last, as in C tor: another program may have this file and these ports
+		return t.writeFile(file, strconv.Itoa(os.Getpid())+"\n", 0o644)
+	}
+	return nil
 }
 
 // writeFile writes a file that is removed at the end. A pipe is refused: nobody may read it, and
