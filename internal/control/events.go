@@ -184,16 +184,32 @@ func (one *session) writeEvents() error {
 	return one.writeEventsLocked()
 }
 
+// maxBatch is how many bytes of events one write takes together. They do not count as queued any more.
+const maxBatch = 16 << 10
+
 func (one *session) writeEventsLocked() error {
+	var batch []byte // one write each would cost more than all else
 	for {
 		e, ok := one.nextEvent()
-		if !ok {
-			return nil
+		var text []byte
+		if ok {
+			text = one.shapeLocked(e)
 		}
-		if text := one.shapeLocked(e); text != nil {
+		if len(batch) > 0 && (!ok || len(batch)+len(text) > maxBatch) {
+			if err := one.write(batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+		switch {
+		case !ok:
+			return nil
+		case len(text) > maxBatch: // as it is, without a copy
 			if err := one.write(text); err != nil {
 				return err
 			}
+		default:
+			batch = append(batch, text...)
 		}
 	}
 }
