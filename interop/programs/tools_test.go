@@ -101,7 +101,7 @@ func TestExporter(t *testing.T) {
 	}
 }
 
-// TestCarml: carml's commands, where its own interpreter can read it: its newest release uses a word that Python has taken since 3.7.
+// TestCarml: carml's commands, of release 23.11.1: older ones use a word that Python has taken since 3.7.
 func TestCarml(t *testing.T) {
 	python(t, "carml.cli")
 	carml := need(t, "carml")[0]

@@ -77,6 +77,7 @@ def main(reactor):
 
     # the configuration
     conf = yield tor.get_config()
+    yield conf.post_bootstrap  # get_config does not wait until all options are read
     dirty = conf.MaxCircuitDirtiness
     conf.MaxCircuitDirtiness = 20
     yield conf.save()
