@@ -221,6 +221,11 @@ bench-relay: build
 bench-onion: build
 	./bin/chivelab bench onion --json bench-onion.json $(BENCH_ONION)
 
+# bench-control compares the control ports of chive tor and of C tor, in one run of five minutes.
+.PHONY: bench-control
+bench-control: build
+	./bin/chivelab bench control --json bench-control.json
+
 # bench-eth measures Ethereum's peer-to-peer protocol over addresses, Chive's onions and C
 # tor's, and prints tables: two minutes. BENCH_ETH="--report DIR" takes half an hour and
 # more, and writes a report with figures.

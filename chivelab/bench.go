@@ -19,7 +19,7 @@ import (
 // benchCommand is the parent of the measurements.
 func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure this machine with Chive on it", Args: cobra.NoArgs}
-	cmd.AddCommand(benchCircuitCommand(), benchFTECommand(), benchClientCommand(), benchRelayCommand(), benchFloodCommand(), benchOnionCommand(), benchScaleCommand(), benchWanCommand())
+	cmd.AddCommand(benchCircuitCommand(), benchControlCommand(), benchFTECommand(), benchClientCommand(), benchRelayCommand(), benchFloodCommand(), benchOnionCommand(), benchScaleCommand(), benchWanCommand())
 	return cmd
 }
 
