@@ -327,7 +327,7 @@ func TestMistakes(t *testing.T) {
 		"SocksPort x":                                                         "Invalid SocksPort configuration",
 		"SocksPort 0\nEntryNodes {":                                           "Failed to parse/validate config: ",
 		"Log notice android":                                                  "the log cannot go to android",
-		"RunAsDaemon 1":                                                       "run the program under systemd",
+		"RunAsDaemon 1":                                                       "does not know how it was started",
 		"ControlPort " + busy.Addr().String():                                 "Failed to bind one of the listener ports.",
 		"TestingTorNetwork 1":                                                 "need DirAuthority lines",
 		"EnforceDistinctSubnets 0":                                            "need DirAuthority lines",
