@@ -210,3 +210,48 @@ func TestWaitsForAll(t *testing.T) {
 		})
 	}
 }
+
+// TestSurplus: of the circuits that are launched, only as many ask their relays as points are wanted, and another one does
+// when one of those is lost.
+func TestSurplus(t *testing.T) {
+	s, now := two(t), time.Now()
+	defer down(s)
+	begin := func(x *descriptor) *point {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p, err := newPoint(now, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.of, p.building = x, true
+		s.points = append(s.points, p)
+		return p
+	}
+	s.notBefore = now.Add(time.Hour) // the test launches by itself
+	var launched []*point
+	for range DefaultPoints + extraPoints {
+		launched = append(launched, begin(s.descs[0]))
+	}
+	other, late := begin(s.descs[1]), launched[DefaultPoints+1]
+	for i, p := range launched[:DefaultPoints+1] {
+		if got := s.mayRegister(p); got != (i < DefaultPoints) {
+			t.Errorf("circuit %d: %v", i, got)
+		}
+	}
+	if !s.mayRegister(other) {
+		t.Error("the points of one descriptor count for the other")
+	}
+	s.pointEnded(launched[DefaultPoints], nil, errSurplus)
+	if s.problem != nil {
+		t.Errorf("a surplus circuit is a problem: %v", s.problem)
+	}
+	s.pointEnded(launched[0], nil, fault.New(fault.Refused, "no"))
+	if !s.mayRegister(late) {
+		t.Error("one was lost, and no other takes its place")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.of(s.descs[0]); n != DefaultPoints {
+		t.Errorf("%d points", n)
+	}
+}

@@ -63,6 +63,7 @@ type point struct {
 	target     linkspec.Target  // zero until the first circuit is there
 	circ       *circuit.Circuit // not nil when established
 	building   bool
+	registers  bool               // while building: its relay is being asked, or was
 	cancel     context.CancelFunc // of the launch that is under way
 	retries    int
 	expires    time.Time
@@ -217,7 +218,7 @@ func (s *Service) mayLaunchLocked(now time.Time) bool {
 
 // launchLocked begins a circuit to a point.
 func (s *Service) launchLocked(p *point, now time.Time) {
-	p.building = true
+	p.building, p.registers = true, false
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
 	for _, o := range s.points {
 		if p.rivals(o, now) {
@@ -240,7 +241,10 @@ func (s *Service) launchLocked(p *point, now time.Time) {
 	})
 }
 
-var errPointTimeout = fault.New(fault.Timeout, "the introduction point did not answer in time")
+var (
+	errPointTimeout = fault.New(fault.Timeout, "the introduction point did not answer in time")
+	errSurplus      = fault.New(fault.Closed, "other introduction points were there earlier")
+)
 
 // establish builds the circuit and makes its last relay an introduction point
 // (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec and, if there is such a one, is
@@ -254,11 +258,36 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 	if err != nil {
 		return nil, err
 	}
+	if !s.mayRegister(p) {
+		closeCircuit(c)
+		return nil, errSurplus
+	}
 	if err := s.register(ctx, p, c); err != nil {
 		closeCircuit(c)
 		return nil, err
 	}
 	return c, nil
+}
+
+// mayRegister reports whether a point whose circuit is there is still wanted, and drops it if not. More are launched than
+// are wanted: only so many ask their relays, as C tor's do, so that no relay hears of a point that never is one.
+func (s *Service) mayRegister(p *point) bool {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, o := range s.points {
+		if o != p && o.of == p.of && (o.registers || o.circ != nil) && !o.replaced && !o.old(now) {
+			n++
+		}
+	}
+	if !slices.Contains(s.points, p) || p.target.RSA.IsZero() && n >= s.live.Load().IntroductionPoints {
+		s.removeLocked(p)
+		s.kick()
+		return false
+	}
+	p.registers = true
+	return true
 }
 
 func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) error {
@@ -334,7 +363,7 @@ func (s *Service) pointEnded(p *point, c *circuit.Circuit, cause error) {
 		return
 	}
 	now := time.Now()
-	p.circ, p.building = nil, false
+	p.circ, p.building, p.registers = nil, false, false
 	s.problem = fault.New(fault.KindOf(cause), "introduction point: %w", cause)
 	known := !p.target.RSA.IsZero()
 	if known && !p.replaced && p.retries < pointRetries && !p.renew && now.Before(p.expires) && s.mayLaunchLocked(now) {
