@@ -2,8 +2,9 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE = golang.org/x/tools/cmd/deadcode@v0.52.0
 GOVULNCHECK = v1.8.0
-# Platforms that must build; relays run on the first three.
-PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
+# Platforms that must build; relays run on the first three. No file is for darwin/amd64 alone: it has those of
+# darwin/arm64 and of linux/amd64.
+PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 # Of these, the ones for which devp2p/ is built too: a system each, and 32 bits.
 PLATFORMS_DEVP2P = linux/arm darwin/arm64 windows/amd64
 # libp2p/ has no code for one system: 32 bits are what could differ.
