@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/panics"
@@ -38,7 +39,7 @@ func DayRelays(ctx context.Context, planFile string) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := logline.New(slog.LevelWarn, logline.Auto, os.Stderr)
 	rec := newRecorder()
 	clients := map[netip.Addr]*client{}
 	for _, c := range plan.Clients {
