@@ -29,6 +29,10 @@ listens to all events but DEBUG. As root on Linux that happens in a network name
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
 			defer cancel()
+			p.Bytes = megabytes << 20
+			if err := p.Check(); err != nil { // here, and not only in a namespace
+				return err
+			}
 			if !noNamespace {
 				if done, err := inNamespace(ctx, cmd); done {
 					return err
@@ -39,7 +43,6 @@ listens to all events but DEBUG. As root on Linux that happens in a network name
 					return err
 				}
 			}
-			p.Bytes = megabytes << 20
 			p.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), time.Now().Format(time.TimeOnly), s) }
 			r, err := benchcontrol.Run(ctx, p)
 			if err != nil {

@@ -17,6 +17,9 @@ import (
 // says.
 func TestWrongValues(t *testing.T) {
 	t.Chdir(t.TempDir())
+	if err := os.WriteFile("%% nonsense", nil, 0o600); err != nil { // so that it is no name of a new directory
+		t.Fatal(err)
+	}
 	with := map[string]commandtest.With{
 		"up":            {Flags: []string{"--bridges", "1"}},
 		"run":           {Flags: []string{"--bridges", "1"}},

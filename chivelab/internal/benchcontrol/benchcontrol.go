@@ -55,13 +55,21 @@ type Figures struct {
 	Share    float64          `json:"share"`         // of listened, in a round, in alone; the median of all rounds
 }
 
+// Check refuses what cannot be measured.
+func (p *Plan) Check() error {
+	if p.Rate <= 0 || p.Rate > mostRate || p.Readers <= 0 || p.Bytes <= 0 {
+		return fault.New(fault.Config, "bench control: --rate, --readers and --megabytes must be above 0, and --rate at most %d", mostRate)
+	}
+	return nil
+}
+
 // Run measures both programs, in turns.
 func Run(ctx context.Context, p Plan) (_ *Report, err error) {
 	if p.Progress == nil {
 		p.Progress = func(string) {}
 	}
-	if p.Rate <= 0 || p.Rate > mostRate || p.Readers <= 0 || p.Bytes <= 0 {
-		return nil, fault.New(fault.Config, "bench control: --rate, --readers and --megabytes must be above 0, and --rate at most %d", mostRate)
+	if err := p.Check(); err != nil {
+		return nil, err
 	}
 	p.Progress("starting a network of C tor")
 	tor, _, err := ctor.Find(p.Tor)
