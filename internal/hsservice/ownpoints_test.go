@@ -211,8 +211,8 @@ func TestWaitsForAll(t *testing.T) {
 	}
 }
 
-// TestSurplus: of the circuits that are launched, only as many ask their relays as points are wanted, and another one does
-// when one of those is lost.
+// TestSurplus: of the circuits that are launched, only as many ask their relays as points are wanted, none of them a relay
+// that another one asks, and another one does when one of those is lost.
 func TestSurplus(t *testing.T) {
 	s, now := two(t), time.Now()
 	defer down(s)
@@ -234,11 +234,11 @@ func TestSurplus(t *testing.T) {
 	}
 	other, late := begin(s.descs[1]), launched[DefaultPoints+1]
 	for i, p := range launched[:DefaultPoints+1] {
-		if got := s.mayRegister(p); got != (i < DefaultPoints) {
+		if got := s.mayRegister(p, ident.RSAID{byte(i + 1)}); got != (i < DefaultPoints) {
 			t.Errorf("circuit %d: %v", i, got)
 		}
 	}
-	if !s.mayRegister(other) {
+	if !s.mayRegister(other, ident.RSAID{1}) {
 		t.Error("the points of one descriptor count for the other")
 	}
 	s.pointEnded(launched[DefaultPoints], nil, errSurplus)
@@ -246,7 +246,10 @@ func TestSurplus(t *testing.T) {
 		t.Errorf("a surplus circuit is a problem: %v", s.problem)
 	}
 	s.pointEnded(launched[0], nil, fault.New(fault.Refused, "no"))
-	if !s.mayRegister(late) {
+	if double := begin(s.descs[0]); s.mayRegister(double, ident.RSAID{2}) {
+		t.Error("two ask one relay")
+	}
+	if !s.mayRegister(late, ident.RSAID{1}) {
 		t.Error("one was lost, and no other takes its place")
 	}
 	s.mu.Lock()

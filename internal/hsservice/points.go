@@ -63,7 +63,7 @@ type point struct {
 	target     linkspec.Target  // zero until the first circuit is there
 	circ       *circuit.Circuit // not nil when established
 	building   bool
-	registers  bool               // while building: its relay is being asked, or was
+	asked      ident.RSAID        // the relay of the launch that is under way, once it is asked
 	cancel     context.CancelFunc // of the launch that is under way
 	retries    int
 	expires    time.Time
@@ -218,7 +218,7 @@ func (s *Service) mayLaunchLocked(now time.Time) bool {
 
 // launchLocked begins a circuit to a point.
 func (s *Service) launchLocked(p *point, now time.Time) {
-	p.building, p.registers = true, false
+	p.building, p.asked = true, ident.RSAID{}
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
 	for _, o := range s.points {
 		if p.rivals(o, now) {
@@ -258,7 +258,7 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 	if err != nil {
 		return nil, err
 	}
-	if !s.mayRegister(p) {
+	if !s.mayRegister(p, lastTarget(c).RSA) {
 		closeCircuit(c)
 		return nil, errSurplus
 	}
@@ -269,24 +269,26 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 	return c, nil
 }
 
-// mayRegister reports whether a point whose circuit is there is still wanted, and drops it if not. More are launched than
-// are wanted: only so many ask their relays, as C tor's do, so that no relay hears of a point that never is one.
-func (s *Service) mayRegister(p *point) bool {
+// mayRegister reports whether a point whose circuit to a relay is there is still wanted, and drops it if not. More are launched
+// than are wanted, and two at one time may choose the same relay: only so many ask their relays, as C tor's do, so that
+// no relay hears of a point that never is one.
+func (s *Service) mayRegister(p *point, relay ident.RSAID) bool {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
+	n, double := 0, false
 	for _, o := range s.points {
-		if o != p && o.of == p.of && (o.registers || o.circ != nil) && !o.replaced && !o.old(now) {
+		if o != p && o.of == p.of && (!o.asked.IsZero() || o.circ != nil) && !o.replaced && !o.old(now) {
 			n++
+			double = double || o.asked == relay
 		}
 	}
-	if !slices.Contains(s.points, p) || p.target.RSA.IsZero() && n >= s.live.Load().IntroductionPoints {
+	if !slices.Contains(s.points, p) || p.target.RSA.IsZero() && (double || n >= s.live.Load().IntroductionPoints) {
 		s.removeLocked(p)
 		s.kick()
 		return false
 	}
-	p.registers = true
+	p.asked = relay
 	return true
 }
 
@@ -363,7 +365,7 @@ func (s *Service) pointEnded(p *point, c *circuit.Circuit, cause error) {
 		return
 	}
 	now := time.Now()
-	p.circ, p.building, p.registers = nil, false, false
+	p.circ, p.building, p.asked = nil, false, ident.RSAID{}
 	s.problem = fault.New(fault.KindOf(cause), "introduction point: %w", cause)
 	known := !p.target.RSA.IsZero()
 	if known && !p.replaced && p.retries < pointRetries && !p.renew && now.Before(p.expires) && s.mayLaunchLocked(now) {
