@@ -27,6 +27,7 @@ func TestWrongNumbers(t *testing.T) {
 		"bench flood --memory 0":       "above 0",
 		"bench relay --limit 0s":       "above 0",
 		"bench control --rate 0":       "above 0",
+		"bench control --rounds -1":    "negative",
 		"bench circuit --count 0":      "are possible",
 		"bench fte --pings 0":          "above 0",
 		"bench circuit --hops 9":       "are possible",

@@ -157,6 +157,7 @@ var levels = map[string]int{
 	"chivelab/internal/labpage":      top + 5,
 	"chivelab/internal/scale":        top + 4,
 	"chivelab/internal/shadow":       top + 7,
+	"chivelab/internal/shadowfile":   top + 2,
 	"chivelab/internal/wan":          top + 5,
 	"chivelab/plot":                  top + 2,
 

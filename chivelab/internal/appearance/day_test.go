@@ -96,8 +96,8 @@ func TestDayWrite(t *testing.T) {
 	if err := yaml.Unmarshal(text, &c); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Hosts) != 3+1+1+1+2*len(dayRoles) || c.General.Stop != "10805 s" {
-		t.Errorf("%d hosts until %s", len(c.Hosts), c.General.Stop)
+	if len(c.Hosts) != 3+1+1+1+2*len(dayRoles) || c.General.StopTime != "10805 s" {
+		t.Errorf("%d hosts until %s", len(c.Hosts), c.General.StopTime)
 	}
 	addrs := map[string]bool{}
 	for name, h := range c.Hosts {

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/chivenet/chive/authority"
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -91,31 +92,16 @@ var dayRoles = []string{dayIdle, dayUser, dayService}
 
 type (
 	dayConfig struct {
-		General struct {
-			Stop     string `yaml:"stop_time"`
-			Seed     uint64 `yaml:"seed"`
-			Template string `yaml:"template_directory"`
-			Progress bool   `yaml:"progress"`
-			LogLevel string `yaml:"log_level"`
-		} `yaml:"general"`
+		General shadowfile.General `yaml:"general"`
 		Network struct {
-			Graph struct {
-				Type   string `yaml:"type"`
-				Inline string `yaml:"inline"`
-			} `yaml:"graph"`
+			Graph shadowfile.Graph `yaml:"graph"`
 		} `yaml:"network"`
 		Hosts map[string]*dayHost `yaml:"hosts"`
 	}
 	dayHost struct {
-		Node      int          `yaml:"network_node_id"`
-		Addr      string       `yaml:"ip_addr"`
-		Processes []dayProcess `yaml:"processes"`
-	}
-	dayProcess struct {
-		Path  string   `yaml:"path"`
-		Args  []string `yaml:"args,flow"`
-		Start string   `yaml:"start_time"`
-		End   any      `yaml:"expected_final_state"`
+		Node      int                  `yaml:"network_node_id"`
+		Addr      string               `yaml:"ip_addr"`
+		Processes []shadowfile.Process `yaml:"processes"`
 	}
 )
 
@@ -153,7 +139,7 @@ func (d *Day) Write(dir string) error {
 	w := &dayWriter{Day: d, dir: dir, luck: mathrand.New(mathrand.NewPCG(d.Seed, 1))}
 	w.config.Hosts = map[string]*dayHost{}
 	end := d.Before + d.Time
-	w.config.General.Stop = fmt.Sprintf("%d s", int((end + 5*time.Second).Seconds()))
+	w.config.General.StopTime = fmt.Sprintf("%d s", int((end + 5*time.Second).Seconds()))
 	w.config.General.Seed = d.Seed & (1<<32 - 1)
 	w.config.General.Template, w.config.General.LogLevel, w.config.General.Progress = "template", "warning", true
 	w.config.Network.Graph.Type, w.config.Network.Graph.Inline = "gml", dayGraph
@@ -190,19 +176,20 @@ func (d *Day) Write(dir string) error {
 	return nil
 }
 
-func (w *dayWriter) host(name string, addr netip.Addr, ps ...dayProcess) {
+func (w *dayWriter) host(name string, addr netip.Addr, ps ...shadowfile.Process) {
 	w.config.Hosts[name] = &dayHost{0, addr.String(), ps}
 }
 
-func (w *dayWriter) lab(start time.Duration, args ...string) dayProcess {
-	return dayProcess{w.Lab, args, millis(start), "running"}
+func (w *dayWriter) lab(start time.Duration, args ...string) shadowfile.Process {
+	return shadowfile.Process{Path: w.Lab, Args: args, Start: millis(start), End: "running"}
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
 // program is a process that reads a torrc.
-func (w *dayWriter) program(start time.Duration, command ...string) dayProcess {
-	return dayProcess{command[0], append(slices.Clone(command[1:]), "--defaults-torrc", "../../empty", "-f", "torrc"), millis(start), "running"}
+func (w *dayWriter) program(start time.Duration, command ...string) shadowfile.Process {
+	return shadowfile.Process{Path: command[0], Args: append(slices.Clone(command[1:]), "--defaults-torrc", "../../empty", "-f", "torrc"),
+		Start: millis(start), End: "running"}
 }
 
 // hostDir makes a host's directory.
@@ -346,7 +333,7 @@ func (w *dayWriter) times() string {
 
 // makeClients makes the clients under test, and for the services a visitor of C tor's.
 func (w *dayWriter) makeClients() error {
-	var visits []dayProcess
+	var visits []shadowfile.Process
 	host := 0
 	for n := range w.Clients {
 		apart := time.Duration(w.luck.Int64N(int64(time.Minute))) // both programs' clients begin at the same time
@@ -364,7 +351,7 @@ func (w *dayWriter) makeClients() error {
 				if err := w.torrc(c.Name, lines); err != nil {
 					return err
 				}
-				ps := []dayProcess{w.program(w.Before+apart, s.Command...)}
+				ps := []shadowfile.Process{w.program(w.Before+apart, s.Command...)}
 				if role == dayUser {
 					ps = append(ps, w.lab(w.Before, "appearance", "day", "user", "--at", uses, "--target", w.plan.Server.String()))
 				}
@@ -376,6 +363,6 @@ func (w *dayWriter) makeClients() error {
 	if err := w.torrc("visitor", w.clientLines(true)); err != nil {
 		return err
 	}
-	w.host("visitor", netip.MustParseAddr("11.12.0.1"), append([]dayProcess{w.program(w.Before, w.Tor)}, visits...)...)
+	w.host("visitor", netip.MustParseAddr("11.12.0.1"), append([]shadowfile.Process{w.program(w.Before, w.Tor)}, visits...)...)
 	return nil
 }

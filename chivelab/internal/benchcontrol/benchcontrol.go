@@ -57,6 +57,9 @@ type Figures struct {
 
 // Check refuses what cannot be measured.
 func (p *Plan) Check() error {
+	if p.Halts < 0 || p.Rounds < 0 || p.Asks < 0 || p.EventTime < 0 {
+		return fault.New(fault.Config, "bench control: --halts, --rounds, --asks and --event-time must not be negative")
+	}
 	if p.Rate <= 0 || p.Rate > mostRate || p.Readers <= 0 || p.Bytes <= 0 {
 		return fault.New(fault.Config, "bench control: --rate, --readers and --megabytes must be above 0, and --rate at most %d", mostRate)
 	}

@@ -7,23 +7,17 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
 // What the simulator reads (docs/shadow_config_spec.md of Shadow 3.3).
 type (
 	config struct {
-		General      general      `yaml:"general"`
-		Experimental experimental `yaml:"experimental"`
-		Network      network      `yaml:"network"`
-		Hosts        yaml.Node    `yaml:"hosts"` // in their order
-	}
-	general struct {
-		StopTime string `yaml:"stop_time"`
-		Seed     uint64 `yaml:"seed"`
-		Template string `yaml:"template_directory"`
-		Progress bool   `yaml:"progress"`
-		LogLevel string `yaml:"log_level"`
+		General      shadowfile.General `yaml:"general"`
+		Experimental experimental       `yaml:"experimental"`
+		Network      network            `yaml:"network"`
+		Hosts        yaml.Node          `yaml:"hosts"` // in their order
 	}
 	experimental struct {
 		// Runahead is what packets may be delayed by beyond their links: nothing.
@@ -31,26 +25,16 @@ type (
 		Dynamic  bool    `yaml:"use_dynamic_runahead"`
 	}
 	network struct {
-		Graph graphConfig `yaml:"graph"`
+		Graph shadowfile.Graph `yaml:"graph"`
 		// Shortest is whether packets go by others' links when that is quicker.
 		Shortest bool `yaml:"use_shortest_path"`
 	}
-	graphConfig struct {
-		Type   string `yaml:"type"`
-		Inline string `yaml:"inline"`
-	}
 	hostConfig struct {
-		Node      int             `yaml:"network_node_id"`
-		Addr      string          `yaml:"ip_addr"`
-		Up        string          `yaml:"bandwidth_up"`
-		Down      string          `yaml:"bandwidth_down"`
-		Processes []processConfig `yaml:"processes"`
-	}
-	processConfig struct {
-		Path  string   `yaml:"path"`
-		Args  []string `yaml:"args,flow"`
-		Start string   `yaml:"start_time"`
-		End   any      `yaml:"expected_final_state"`
+		Node      int                  `yaml:"network_node_id"`
+		Addr      string               `yaml:"ip_addr"`
+		Up        string               `yaml:"bandwidth_up"`
+		Down      string               `yaml:"bandwidth_down"`
+		Processes []shadowfile.Process `yaml:"processes"`
 	}
 )
 
@@ -64,16 +48,16 @@ func (p *plan) config() ([]byte, error) {
 		return nil, fault.New(fault.Config, "%s: nodes have %d pairs of delay and loss, and %d are the most", p.File.Name, len(g.kinds), maxKinds)
 	}
 	c := config{
-		General:      general{fmt.Sprintf("%d s", int64(p.stop().Seconds())), p.File.Seed & (1<<32 - 1), templateDir, true, "warning"},
+		General:      shadowfile.General{StopTime: fmt.Sprintf("%d s", int64(p.stop().Seconds())), Seed: p.File.Seed & (1<<32 - 1), Template: templateDir, Progress: true, LogLevel: "warning"},
 		Experimental: experimental{nil, true},
-		Network:      network{Graph: graphConfig{"gml", g.gml()}},
+		Network:      network{Graph: shadowfile.Graph{Type: "gml", Inline: g.gml()}},
 		Hosts:        yaml.Node{Kind: yaml.MappingNode},
 	}
 	count := map[string]int{}
 	for _, h := range p.hosts {
 		hc := hostConfig{g.number[kindOf(h.access)], h.addr.String(), bits(rateOf(h.access.Up)), bits(rateOf(h.access.Down)), nil}
 		for _, x := range p.processes(h, count[h.role]) {
-			pc := processConfig{Path: x.path, Args: x.args, Start: fmt.Sprintf("%d ms", x.start.Milliseconds()), End: "running"}
+			pc := shadowfile.Process{Path: x.path, Args: x.args, Start: fmt.Sprintf("%d ms", x.start.Milliseconds()), End: "running"}
 			if x.ends {
 				pc.End = map[string]int{"exited": 0}
 			}
