@@ -50,21 +50,7 @@ func TestAuthority(t *testing.T) {
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("two authorities in one directory: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	file := filepath.Join(dir, "state", "consensus-microdesc")
-	for ctx.Err() == nil {
-		if _, err := os.Stat(file); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	if ctx.Err() != nil {
-		t.Fatal("no consensus")
-	}
+	waitForConsensus(t, dir)
 	for range 2 { // Close may be called again
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -93,7 +79,7 @@ func TestAuthority(t *testing.T) {
 	for _, bad := range []func(*Config){
 		func(c *Config) { c.Network = nil }, func(c *Config) { c.Nickname = "no spaces" }, func(c *Config) { c.ORPort = "x" },
 		func(c *Config) { c.VoteDelay = 9 * time.Second }, func(c *Config) { c.RelayList = "/nonexistent" },
-		func(c *Config) { c.ApprovedOnly = true },
+		func(c *Config) { c.ApprovedOnly = true }, func(c *Config) { c.PromptFirstRound, c.Testing = true, false },
 	} {
 		c := cfg
 		bad(&c)
@@ -102,7 +88,43 @@ func TestAuthority(t *testing.T) {
 			a.Close()
 		}
 	}
+	promptFirstRound(t, cfg)
 	damage(t, cfg)
+}
+
+// waitForConsensus waits until an authority has written a consensus into its data directory.
+func waitForConsensus(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "state", "consensus-microdesc")); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("no consensus")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// promptFirstRound starts the authority anew, with its keys alone. Its first consensus does not wait for the interval's end.
+func promptFirstRound(t *testing.T, cfg Config) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "keys"), os.DirFS(filepath.Join(cfg.DataDir, "keys"))); err != nil {
+		t.Fatal(err)
+	}
+	cfg.DataDir, cfg.PromptFirstRound = dir, true
+	cfg.InitialVotingInterval, cfg.InitialVoteDelay, cfg.InitialDistDelay = 24*time.Hour, 10*time.Hour, 10*time.Hour
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForConsensus(t, dir)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Support048Clients decides on the consensus methods that the authority votes for.

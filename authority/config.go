@@ -66,6 +66,10 @@ type Config struct {
 	// WaitForRelays delays the first vote until the authority knows this many
 	// relays.
 	WaitForRelays int
+	// PromptFirstRound has the first round begin at once when those relays are known, and end when all
+	// authorities have voted and signed: the initial delays are the longest that it waits. It needs Testing,
+	// and all authorities must be Chive's and have it.
+	PromptFirstRound bool
 }
 
 // Check reports the first option that New would refuse. It reads the file
@@ -86,6 +90,8 @@ func (cfg *Config) inner() (out authority.Config, err error) {
 		return out, options.Wrong("Network", "an authority needs a network that names all authorities")
 	case cfg.DataDir == "":
 		return out, options.Wrong("DataDir", "an authority needs a data directory, with its keys in \"keys\" below it")
+	case cfg.PromptFirstRound && !cfg.Testing:
+		return out, options.Wrong("PromptFirstRound", "it is for private networks, which have Testing")
 	case cfg.ApprovedOnly && cfg.RelayList == "":
 		return out, options.Wrong("ApprovedOnly", "without a list of relays none is approved")
 	}
@@ -96,7 +102,7 @@ func (cfg *Config) inner() (out authority.Config, err error) {
 	out = authority.Config{
 		Nickname: cfg.Nickname, Contact: cfg.Contact, Network: network, Dir: filepath.Join(cfg.DataDir, "state"), Log: cfg.Logger,
 		Schedule: authority.Schedule{InitialInterval: cfg.InitialVotingInterval, InitialVoteDelay: cfg.InitialVoteDelay, InitialDistDelay: cfg.InitialDistDelay,
-			Interval: cfg.VotingInterval, VoteDelay: cfg.VoteDelay, DistDelay: cfg.DistDelay, IntervalsValid: cfg.IntervalsValid},
+			Prompt: cfg.PromptFirstRound, Interval: cfg.VotingInterval, VoteDelay: cfg.VoteDelay, DistDelay: cfg.DistDelay, IntervalsValid: cfg.IntervalsValid},
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: network.Testing.AllowPrivateAddresses, ApprovedOnly: cfg.ApprovedOnly,
 			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
 		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,

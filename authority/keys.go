@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -21,6 +22,9 @@ type Keys struct {
 	Ed25519 string // relay identity, in base64
 	Expires time.Time
 }
+
+// maxIdentity bounds the file of an identity key: one of 16384 bits takes less.
+const maxIdentity = 64 << 10
 
 // MakeKeys makes the keys with which a directory authority signs, in the
 // directory dir: a v3 identity key if there is none, encrypted unless passphrase
@@ -36,7 +40,7 @@ func MakeKeys(dir, address string, months int, passphrase []byte) (*Keys, error)
 		}
 	}
 	path := filepath.Join(dir, authority.IdentityFile)
-	text, err := os.ReadFile(path)
+	text, err := atomicfile.Read(path, maxIdentity)
 	if errors.Is(err, os.ErrNotExist) {
 		text, err = newIdentity(path, rand.Reader, passphrase)
 	}
@@ -45,7 +49,7 @@ func MakeKeys(dir, address string, months int, passphrase []byte) (*Keys, error)
 	}
 	identity, err := authority.ParseRSA(text, passphrase)
 	if err != nil {
-		return nil, err
+		return nil, fault.New(fault.KindOf(err), "%s: %w", path, err)
 	}
 	k, err := authority.Certify(rand.Reader, identity, addr, time.Now(), months)
 	if err != nil {

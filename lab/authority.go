@@ -20,12 +20,10 @@ import (
 )
 
 // Times of voting. The first round begins when the last relay has come, and ends when all authorities have voted and
-// signed: only if one is late does it take firstRound, or another one follows, which takes as long. Authorities in
-// processes of their own begin it by the clock.
+// signed: only if one is late does it take firstRound, or another one follows, which takes as long.
 const (
 	firstRound      = 2 * time.Second
 	firstLargeRound = 12 * time.Second
-	firstByClock    = time.Second
 	roundDelay      = 2 * time.Second // for votes, and for signatures: C tor's least
 	// intervalsValid outlasts some rounds without a result, as a busy machine has them,
 	// and still has C tor's clients, which go by it, fetch the next consensus soon.
@@ -131,21 +129,15 @@ func (nw *Network) startChive(ctx context.Context) error {
 func (n *Node) prepareAuthority(c *authority.Config) error {
 	opts := &n.network.opts
 	first := firstRound
-	switch {
-	case opts.Processes:
-		first = firstByClock
-	case opts.large():
+	if opts.large() {
 		first = firstLargeRound
 	}
 	share := first / 2
-	if opts.Processes {
-		share = first / 4
-	}
 	*c = authority.Config{
 		Nickname: n.Name, Contact: "lab", Dir: filepath.Join(n.dir(), "state"), Log: n.log(),
 		WaitForRelays: len(n.network.relays()) + opts.CtorRelays + opts.CtorExits,
 		Schedule: authority.Schedule{
-			InitialInterval: first, InitialVoteDelay: share, InitialDistDelay: share, Prompt: !opts.Processes,
+			InitialInterval: first, InitialVoteDelay: share, InitialDistDelay: share, Prompt: true,
 			Interval: opts.VotingInterval, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
 		Params: periodParams(opts.VotingInterval),

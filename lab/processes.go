@@ -73,7 +73,7 @@ func (n *Node) startAuthorityChild(ctx context.Context, c authority.Config) erro
 	}
 	s := &c.Schedule
 	args := []string{"authority", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
-		"--orport", c.ORPort.String(), "--dirport", c.DirPort.String(), "--testing", "--assume-reachable", fmt.Sprint("--wait-for-relays=", c.WaitForRelays),
+		"--orport", c.ORPort.String(), "--dirport", c.DirPort.String(), "--testing", "--assume-reachable", "--prompt-first-round", fmt.Sprint("--wait-for-relays=", c.WaitForRelays),
 		fmt.Sprint("--initial-voting-interval=", s.InitialInterval), fmt.Sprint("--initial-vote-delay=", s.InitialVoteDelay),
 		fmt.Sprint("--initial-dist-delay=", s.InitialDistDelay), fmt.Sprint("--voting-interval=", s.Interval), fmt.Sprint("--vote-delay=", s.VoteDelay),
 		fmt.Sprint("--dist-delay=", s.DistDelay), fmt.Sprint("--intervals-valid=", s.IntervalsValid)}

@@ -27,9 +27,9 @@ type promptCase struct {
 	votes int
 }
 
-// A prompt round ends when the last authority is ready, whether it is ready a moment later than the others or not. Without one
-// authority, it takes as long as its delays. Authorities that begin it in two intervals meet in a later one, or one takes over what the others
-// have made: none waits for the round after that, which is ten minutes later.
+// A prompt round ends when the last authority is ready, whether it is ready a moment later than the others or not, and also if it
+// is in the next interval then. Without one authority, it takes as long as its delays. Whoever is later than that meets the others
+// in a later round, or takes over what they have made: none waits for the round after that, which is ten minutes later.
 func TestPromptRound(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
 	relayKeys, onion := keyPool(t, 1024, 2), keyPool(t, 1024, 1)[0]
@@ -38,8 +38,9 @@ func TestPromptRound(t *testing.T) {
 		{"together", [3]time.Duration{300 * ms, 300 * ms, 300 * ms}, 10 * ms, 3},
 		{"one is late", [3]time.Duration{300 * ms, 310 * ms, 900 * ms}, 10 * ms, 3},
 		{"one does not run", [3]time.Duration{300 * ms, 310 * ms, -1}, 2100 * ms, 2},
-		{"the first in the interval before", [3]time.Duration{1900 * ms, 2100 * ms, 2100 * ms}, 3 * time.Second, 2},
-		{"the last in the next interval", [3]time.Duration{1900 * ms, 1900 * ms, 2100 * ms}, 3 * time.Second, 2},
+		{"the first in the interval before", [3]time.Duration{1900 * ms, 2100 * ms, 2100 * ms}, 10 * ms, 3},
+		{"the last in the next interval", [3]time.Duration{1900 * ms, 1900 * ms, 2100 * ms}, 10 * ms, 3},
+		{"the last late in the next interval", [3]time.Duration{1900 * ms, 2100 * ms, 2850 * ms}, 10 * ms, 3},
 		{"too late for the first", [3]time.Duration{300 * ms, 3300 * ms, 3300 * ms}, 3100 * ms, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {

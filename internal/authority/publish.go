@@ -69,7 +69,7 @@ func (a *Authority) compute() ([]byte, error) {
 // signatures have come.
 func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 	a.mu.Lock()
-	none, whole := len(a.round.pending) == 0, a.round.signed(0)
+	none, whole := len(a.round.pending) == 0, a.round.signed()
 	a.mu.Unlock()
 	if none || whole {
 		return

@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ import (
 // round is one round of voting. It is guarded by the Authority's mu.
 type round struct {
 	timing
-	votes map[ident.RSAID]*netdoc.Vote
+	authorities int // of the network
+	votes       map[ident.RSAID]*netdoc.Vote
 	// The computed consensuses, the ns flavor first; empty before.
 	pending []*netdoc.Consensus
 	early   early // signatures that came before pending
@@ -26,7 +28,8 @@ type round struct {
 	// change.
 	texts    [2]*dirserver.Doc
 	detached *dirserver.Doc
-	came     chan struct{} // closed and replaced when a vote or signatures have come
+	came     chan struct{} // closed and replaced when a vote or signatures have come, or later was set
+	later    bool          // of a prompt round: another authority has begun one for a later interval
 }
 
 // noteLocked wakes who waits for votes or signatures. The caller holds the Authority's mu.
@@ -36,10 +39,10 @@ func (r *round) noteLocked() {
 }
 
 // voted reports whether all authorities' votes have come.
-func (r *round) voted(authorities int) bool { return len(r.votes) == authorities }
+func (r *round) voted() bool { return len(r.votes) == r.authorities }
 
 // signed reports whether the signatures of all who voted have come.
-func (r *round) signed(int) bool {
+func (r *round) signed() bool {
 	return len(r.pending) > 0 && !slices.ContainsFunc(r.pending, func(c *netdoc.Consensus) bool { return len(c.Signatures) < len(r.votes) })
 }
 
@@ -72,6 +75,9 @@ func (a *Authority) vote(ctx context.Context) error {
 			continue
 		}
 		a.computeConsensus(ctx, t)
+		if t.prompt { // signatures that came before the vote with their certificate were not taken
+			a.fetchSignatures(ctx, t)
+		}
 		a.fetchDescriptors(ctx, t)
 		if !a.waitFor(ctx, t, t.fetchSigs, (*round).signed) {
 			continue
@@ -88,16 +94,19 @@ func (a *Authority) vote(ctx context.Context) error {
 	return nil
 }
 
-// waitFor waits until a time or, in a prompt round, until nothing is missing. It returns false as waitUntil does.
-func (a *Authority) waitFor(ctx context.Context, t timing, until time.Time, whole func(r *round, authorities int) bool) bool {
+// waitFor waits until a time or, in a prompt round, until nothing is missing. It returns false as waitUntil does,
+// and if this authority must begin its prompt round again.
+func (a *Authority) waitFor(ctx context.Context, t timing, until time.Time, whole func(*round) bool) bool {
 	if !t.prompt {
 		return a.waitUntil(ctx, until)
 	}
+	later := false
 	return a.waitUntilOr(ctx, until, func() (bool, <-chan struct{}) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return whole(a.round, len(a.cfg.Network.Authorities)), a.round.came
-	})
+		later = a.round.later && len(a.round.pending) == 0 // else what all have computed is nearly done
+		return later || whole(a.round), a.round.came
+	}) && !later
 }
 
 // waitForRelays waits until there are enough relays for a first consensus.
@@ -156,7 +165,7 @@ func (a *Authority) startRound() timing {
 			a.log.Error("votes cannot be kept", "err", err)
 		}
 	}
-	a.round = &round{timing: t, votes: map[ident.RSAID]*netdoc.Vote{}, came: make(chan struct{})}
+	a.round = &round{timing: t, authorities: len(a.cfg.Network.Authorities), votes: map[ident.RSAID]*netdoc.Vote{}, came: make(chan struct{})}
 	interval := a.cfg.Schedule.Interval
 	if live != nil {
 		interval = live.interval
@@ -239,6 +248,11 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	if r == nil && a.cfg.Schedule.Prompt {
 		return errNoRound
 	}
+	if r != nil && a.cfg.Schedule.overtakes(v.ValidAfter, &r.timing, now) && len(r.pending) == 0 {
+		r.later = true
+		r.noteLocked()
+		return errNoRound
+	}
 	if r == nil || !v.ValidAfter.Equal(r.start) {
 		return fault.New(fault.Refused, "bad valid-after time")
 	}
@@ -267,7 +281,8 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	return nil
 }
 
-// errNoRound reports a vote for an authority that still waits for relays. It fetches the vote when its round begins.
+// errNoRound reports a vote for an authority that still waits for relays, or that has begun its prompt round too early for
+// this vote. It fetches the vote when its round begins, or begins again.
 var errNoRound = fault.New(fault.Refused, "vote ignored: this authority will fetch it")
 
 // fetchVotes asks the other authorities for missing votes: each at first for its own.
@@ -310,7 +325,9 @@ func (a *Authority) fetchVote(ctx context.Context, p peer, id ident.RSAID) {
 		if err == nil {
 			err = a.addVote(v, false)
 		}
-		if err != nil {
+		if errors.Is(err, errNoRound) {
+			a.log.Debug("fetched vote not used", "from", p.Nickname, "err", err)
+		} else if err != nil {
 			a.log.Warn("fetched vote", "from", p.Nickname, "err", err)
 		}
 	})

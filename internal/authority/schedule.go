@@ -63,8 +63,8 @@ func (s *Schedule) round(now time.Time, live *lifetime) timing {
 }
 
 // promptRound plans a round that begins now. Authorities that begin in the same interval agree on its start,
-// which is past, so that its consensus is valid when it is published. If they do not, they meet in a later
-// one: see vote.
+// which is past, so that its consensus is valid when it is published. If they do not, those that were earlier begin
+// again: see overtakes. Once they have a consensus, they meet in a later round: see vote.
 func (s *Schedule) promptRound(now time.Time) timing {
 	t := timing{interval: s.InitialInterval, prompt: true, start: now.UTC().Truncate(s.InitialInterval), vote: now}
 	t.compute = now.Add(s.InitialVoteDelay)
@@ -72,6 +72,12 @@ func (s *Schedule) promptRound(now time.Time) timing {
 	t.publish = t.compute.Add(s.InitialDistDelay)
 	t.fetchSigs = t.publish.Add(-s.InitialDistDelay / 2)
 	return t
+}
+
+// overtakes reports whether another authority's prompt round, for the interval that begins at start, is later than this one,
+// and one that began now would be later too. So it happens once in each interval, whatever the others send.
+func (s *Schedule) overtakes(start time.Time, t *timing, now time.Time) bool {
+	return t.prompt && start.After(t.start) && !start.After(now) && s.promptRound(now).start.After(t.start)
 }
 
 // lifetime has the intervals that the valid consensus sets for rounds.

@@ -108,6 +108,9 @@ func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr)
 // is wrong: it warns its operator.
 var errLeftOut = fault.New(fault.Refused, "signatures ignored: this authority has no part in that round")
 
+// errNoCertificate reports signatures that cannot be checked yet.
+var errNoCertificate = fault.New(fault.Refused, "the certificate of the authority that made them has not come yet")
+
 // keepEarlyLocked keeps the good signatures of a document until the consensuses
 // are computed, whose digests they must match.
 func (a *Authority) keepEarlyLocked(d *netdoc.DetachedSignatures, from netip.Addr) error {
@@ -118,7 +121,9 @@ func (a *Authority) keepEarlyLocked(d *netdoc.DetachedSignatures, from netip.Add
 	for _, s := range onePerKey(d.Signatures) {
 		crt := a.certs[s.KeyPair]
 		if crt == nil {
-			last = errUnknownAuthority
+			if last = a.known(s.Identity); last == nil {
+				last = errNoCertificate
+			}
 			continue
 		}
 		err := d.Check(s, crt)

@@ -59,6 +59,7 @@ var Authority = Table{
 		{Key: "server-versions", Field: "ServerVersions", Help: "`VERSIONS` of relays to recommend, between commas"},
 		{Key: "support-048-clients", Field: "Support048Clients", Help: "serve clients of C tor 0.4.8: relays without a TAP key are refused, and consensus methods over 35 not used"},
 		{Key: "wait-for-relays", Field: "WaitForRelays", Bounds: Bounds{0, 1 << 20}, Help: "hold the first vote back until this `NUMBER` of relays is known"},
+		{Key: "prompt-first-round", Field: "PromptFirstRound", Help: "for private networks whose authorities all have it: begin the first round when these relays are known, and end it when nothing is missing"},
 	}},
 	{"Relays", []Option{
 		{Key: "approved-only", Field: "ApprovedOnly", Help: "take no relay that the list of --relay-list does not approve"},
