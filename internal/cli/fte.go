@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/options"
 )
@@ -189,6 +190,12 @@ func (f *fteFlags) format() (string, error) {
 	return up, nil
 }
 
+// These bound a file with the shared key, which is 64 digits, and one with a server's keys, of which package fte reads no more.
+const (
+	maxClassicKey = 4096
+	maxServerKeys = 64 << 10
+)
+
 // classicKey returns the shared key in the flags; the zero key stands for the
 // default one.
 func (f *fteFlags) classicKey() (k fte.Key, err error) {
@@ -201,7 +208,7 @@ func (f *fteFlags) classicKey() (k fte.Key, err error) {
 		}
 		return k, nil
 	case f.keyFile != "":
-		b, err := os.ReadFile(f.keyFile)
+		b, err := atomicfile.Read(f.keyFile, maxClassicKey)
 		if err != nil {
 			return k, fault.New(fault.Config, "--key-file: %w", err)
 		}

@@ -193,7 +193,7 @@ in until its line is removed.`,
 			if err != nil {
 				return err
 			}
-			old, err := os.ReadFile(args[0])
+			old, err := atomicfile.Read(args[0], maxServerKeys)
 			if err != nil && !os.IsNotExist(err) {
 				return fault.New(fault.Config, "key file: %w", err)
 			}

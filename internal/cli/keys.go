@@ -3,16 +3,19 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/authority"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/relay"
 )
+
+// maxPassphrase bounds a file with a passphrase.
+const maxPassphrase = 4096
 
 // keysCommand makes keys that a relay does not make by itself.
 func keysCommand() *cobra.Command {
@@ -33,7 +36,7 @@ func keysCommand() *cobra.Command {
 			}
 			var pass []byte
 			if passFile != "" {
-				b, err := os.ReadFile(passFile)
+				b, err := atomicfile.Read(passFile, maxPassphrase)
 				if err != nil {
 					return fault.New(fault.Config, "--passphrase-file: %w", err)
 				}
