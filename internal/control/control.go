@@ -95,6 +95,8 @@ type Door struct {
 	Rules func() *Rules
 	// Secrets are those of the port, in the place of the server's; nil: it has no others.
 	Secrets func() Auth
+	// Own says that Admit lets in this user and root alone: strangers elsewhere keep nobody off this port.
+	Own bool
 
 	at string // the listener's address
 }
@@ -116,7 +118,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, d Door) error {
 func (s *Server) take(c net.Conn, d Door) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.roomLocked(d.at) {
+	if !s.roomLocked(d) {
 		c.Close()
 		return
 	}
@@ -131,10 +133,15 @@ func (s *Server) take(c net.Conn, d Door) {
 
 // roomLocked makes room for a session at a port, and reports whether there is some. Whoever is not authenticated yet
 // makes room, the oldest first: a controller that knows the secret needs a moment only. It is one at the port with
-// the most of them, so that strangers at a TCP port do not keep anybody off a socket that they cannot open. Sessions that
-// have ended are in the list for a moment more, and take nobody's place.
-func (s *Server) roomLocked(at string) bool {
-	if s.closed || len(s.sessions) >= 2*maxSessions {
+// the most of them, and at the newcomer's own port unless that has fewer still when it has come in: strangers at a TCP port do
+// not keep anybody off a socket that they cannot open, and close nobody's connection to it. Sessions that have ended are in
+// the list for a moment more, and take nobody's place; the last of the list are for ports of one's own.
+func (s *Server) roomLocked(d Door) bool {
+	at, bound := d.at, 2*maxSessions
+	if !d.Own {
+		bound -= maxStrangers
+	}
+	if s.closed || len(s.sessions) >= bound {
 		return false
 	}
 	living, strangers := 0, 0
@@ -157,9 +164,13 @@ func (s *Server) roomLocked(at string) bool {
 	}
 	most := at
 	for port, n := range count {
-		if n > count[most] {
+		open := d.Own && !oldest[port].door.Own // others can keep that one full
+		if n > count[most] && (open || n > count[at]+1) {
 			most = port
 		}
+	}
+	if oldest[most] == nil {
+		return false
 	}
 	oldest[most].close()
 	return true

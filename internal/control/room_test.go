@@ -10,12 +10,13 @@ func sitting(t *testing.T, s *Server, at string) (one *session, ok bool) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.roomLocked(at) {
+	d := Door{at: at, Own: at == "socket"}
+	if !s.roomLocked(d) {
 		return nil, false
 	}
 	a, b := net.Pipe()
 	t.Cleanup(func() { b.Close() })
-	one = newSession(s, a, Door{at: at})
+	one = newSession(s, a, d)
 	t.Cleanup(one.close)
 	s.sessions = append(s.sessions, one)
 	return one, true
@@ -38,6 +39,30 @@ func TestStrangersAtAnotherPort(t *testing.T) {
 	second, ok := sitting(t, s, "socket")
 	if !ok || second.ended() || good.ended() {
 		t.Error("a second one finds no room")
+	}
+}
+
+// TestStrangersWhenFull: when all places but one are taken, strangers at a TCP port close no connection to a socket that they cannot
+// open, and hold nobody up there.
+func TestStrangersWhenFull(t *testing.T) {
+	s := New(Config{})
+	for range maxSessions - 1 {
+		one, _ := sitting(t, s, "socket")
+		one.known.Store(true)
+	}
+	sitting(t, s, "tcp")
+	last, ok := sitting(t, s, "socket")
+	if !ok {
+		t.Fatal("a stranger at the TCP port holds the last place")
+	}
+	for range maxStrangers {
+		if _, ok := sitting(t, s, "tcp"); ok || last.ended() {
+			t.Fatal("a stranger at the TCP port takes the last place")
+		}
+	}
+	last.known.Store(true)
+	if _, ok := sitting(t, s, "socket"); ok {
+		t.Error("there is no bound")
 	}
 }
 

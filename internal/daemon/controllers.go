@@ -130,7 +130,7 @@ func (o *openControl) door() control.Door {
 	if o.unix() {
 		d.Secrets = func() control.Auth { return control.Auth{} }
 		if !o.shared() {
-			d.Admit = control.OwnUser
+			d.Admit, d.Own = control.OwnUser, true
 		}
 	}
 	return d

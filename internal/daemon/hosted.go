@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/client"
@@ -21,6 +22,11 @@ type Hosted struct {
 
 // SetNetwork gives the process a network that no file describes.
 func (s *Settings) SetNetwork(n *chive.Network) { s.role.common().given = n }
+
+// BeginUnused has the client that Host opens begin dormant, if rest says so, and as one that nobody has used for a while.
+func (s *Settings) BeginUnused(rest bool, since time.Duration) {
+	s.role.(*proxyRole).over = client.Over{Rest: rest, Unused: since}
+}
 
 // Host checks the settings and opens the client and its ports. ready is called with the client before programs that
 // connect to the ports are served.

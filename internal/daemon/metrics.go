@@ -2,17 +2,14 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 
 	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/metrics"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -72,13 +69,5 @@ func ServeMetrics(addr string, names []string, h http.Handler, log *slog.Logger,
 
 func serveMetrics(l net.Listener, names []string, h http.Handler, log *slog.Logger, fail func(error)) (stop func()) {
 	srv := &localhttp.Server{Handler: h, Guard: localhttp.Guard{Names: names}, Log: log, Port: "metrics"}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		defer panics.Recover(log, fail)
-		if err := srv.Serve(ctx, l); ctx.Err() == nil {
-			fail(err)
-		}
-	})
-	return func() { cancel(); serving.Wait() }
+	return serveLocal(srv.Serve, l, log, fail)
 }

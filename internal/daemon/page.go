@@ -5,12 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 
 	"github.com/chivenet/chive/internal/clientpage"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/page"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -26,15 +24,7 @@ func ServePage(addr string, cfg page.Config, fail func(error)) (url string, stop
 		return "", nil, err
 	}
 	p := page.New(cfg)
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		defer panics.Recover(cfg.Log, fail)
-		if err := p.Serve(ctx, l); ctx.Err() == nil {
-			fail(err)
-		}
-	})
-	return p.URL(l.Addr()), func() { cancel(); serving.Wait() }, nil
+	return p.URL(l.Addr()), serveLocal(p.Serve, l, cfg.Log, fail), nil
 }
 
 // checkPage checks the address of a page: loopback, or a unix socket.

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,13 +9,11 @@ import (
 	"net/netip"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/options"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -103,13 +100,5 @@ func openProfiles(addr string, log *slog.Logger, fail func(error)) (at net.Addr,
 
 func serveProfiles(l net.Listener, h http.Handler, log *slog.Logger, fail func(error)) (stop func()) {
 	srv := &localhttp.Server{Handler: h, Guard: localhttp.Guard{Loopback: true}, Log: log, Port: "profiles"}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		defer panics.Recover(log, fail)
-		if err := srv.Serve(ctx, l); ctx.Err() == nil {
-			fail(err)
-		}
-	})
-	return func() { cancel(); serving.Wait() }
+	return serveLocal(srv.Serve, l, log, fail)
 }

@@ -58,9 +58,10 @@ type proxyRole struct {
 	Config chive.Config // Network and Logger are set later
 
 	ports bool
-	start func(chive.Config) (Client, error) // nil: chive.New
-	ready func(Client)                       // called before the ports are served; nil: nobody waits for it
-	apart []string                           // relays that are never used, besides those of ExcludeNodes
+	start func(chive.Config) (Client, error) // nil: chive.New, with over
+	over  client.Over
+	ready func(Client) // called before the ports are served; nil: nobody waits for it
+	apart []string     // relays that are never used, besides those of ExcludeNodes
 }
 
 // Client has the methods of proxydial.Whole that this package needs.
@@ -152,7 +153,7 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	}
 	start := r.start
 	if start == nil {
-		start = startClient
+		start = func(c chive.Config) (Client, error) { return startOver(c, r.over) }
 	}
 	n := &proxyNode{cfg: cfg, list: r.list(), log: log, terminal: w}
 	n.drain.Store(int64(r.Drain))
@@ -188,12 +189,14 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	return n, nil
 }
 
-func startClient(cfg chive.Config) (Client, error) {
-	c, err := chive.New(cfg)
+func startClient(cfg chive.Config) (Client, error) { return startOver(cfg, client.Over{}) }
+
+func startOver(cfg chive.Config, over client.Over) (Client, error) {
+	c, err := client.NewOver(cfg, over)
 	if err != nil {
 		return nil, err
 	}
-	return proxydial.Of(c), nil
+	return proxydial.Of(c.(*chive.Client)), nil
 }
 
 func (r *proxyRole) confinement(dataDir string) confinement {

@@ -236,6 +236,7 @@ func (s *Server) beginLocked(f func() (left bool)) {
 	s.count.open.Inc()
 	s.handlers.Add(1)
 	go panics.Contain(s.cfg.Log, func(error) { s.noteEnd() }, func() {
+		stream.GrowStack()
 		if !f() {
 			s.noteEnd()
 		}

@@ -5,10 +5,15 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 )
 
-const dormantTimeout = "DormantClientTimeout"
+const (
+	dormantCanceled = "DormantCanceledByStartup"
+	dormantFirst    = "DormantOnFirstStartup"
+	dormantTimeout  = "DormantClientTimeout"
+)
 
 // leastDormantTimeout is C tor's.
 const leastDormantTimeout = 10 * time.Minute
@@ -53,11 +58,20 @@ func (t *tor) setDormant(on bool) {
 	}
 }
 
-// keepRest notes whether a client that ends is dormant, and resumeRest has the next one be so.
-func (t *tor) keepRest(c *client.Client) { t.resting.Store(c.Dormant()) }
+// keepRest notes whether a client that ends is dormant and for how long nobody has used it: the next one begins so.
+func (t *tor) keepRest(c *client.Client) {
+	t.resting.Store(c.Dormant())
+	t.unused.Store(int64(time.Since(c.LastUse())))
+}
 
-func (t *tor) resumeRest(c *client.Client) {
-	if t.resting.Load() {
-		c.Rest()
+// tellRest tells of the first step of the bootstrap, which is all that a client does that begins dormant. Programs wait for it.
+func (t *tor) tellRest(node *daemon.Hosted) {
+	if !node.Inner().Dormant() {
+		return
 	}
+	t.mu.Lock()
+	t.phase = phases[0]
+	t.mu.Unlock()
+	t.notice("Bootstrapped %d%% (%s): %s", phases[0].percent, phases[0].tag, phases[0].summary)
+	t.tell("STATUS_CLIENT", phases[0].status(""))
 }

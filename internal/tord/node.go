@@ -47,10 +47,10 @@ func (t *tor) moveNode(before, p *plan) error {
 // openNode begins a client with its ports.
 func (t *tor) openNode(p *plan) error {
 	p.settings.Apart(t.ownRelays())
+	p.settings.BeginUnused(t.resting.Load(), time.Duration(t.unused.Load()))
 	node, err := p.settings.Host(t.log, func(c *client.Client) {
 		c.LeaveUnattached(p.conf.on("__LeaveStreamsUnattached"))
 		t.resumeRulesLocked(c)
-		t.resumeRest(c)
 		if p.findable {
 			c.NeverAnonymous()
 		}
@@ -64,6 +64,7 @@ func (t *tor) openNode(p *plan) error {
 		kind, addr, _ := strings.Cut(line, " ")
 		t.tellListener(listenerNames[kind], addr)
 	}
+	t.tellRest(node)
 	boots, cancel := node.Client().Subscribe(chive.BootstrapEvents)
 	stop := node.Inner().Watch(t.watcher(node.Inner()))
 	t.wg.Go(panics.Contain(t.log, nil, func() {
@@ -194,6 +195,7 @@ func (t *tor) everySecond() {
 			guards.second(t, node.Inner())
 			t.restUnused(now, node.Inner(), time.Now())
 		}
+		t.keepRestFile(node)
 		relay := t.hostedRelay()
 		news.second(t, relay)
 		if word := alive.change(livenessOf(node, relay)); word != "" {

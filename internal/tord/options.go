@@ -44,14 +44,13 @@ var own = []string{
 	"__DNSPort", "__HTTPTunnelPort", "__SocksPort", "__TransPort",
 	"ClientOnly", "ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
 	"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
-	"DirAuthority", "DisableNetwork", "DormantClientTimeout", "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, keepBindOption, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
+	"DirAuthority", "DisableNetwork", dormantCanceled, dormantTimeout, dormantFirst, "DormantTimeoutDisabledByIdleStreams", "DormantTimeoutEnabled", "EnforceDistinctSubnets", "FallbackDir", nonAnonymous, singleHop, keepBindOption, "LearnCircuitBuildTimeout", "Log", "PidFile", "RunAsDaemon", "TestingTorNetwork", "UseBridges", "User",
 }
 
 // harmless are the options that are taken without effect: what they ask for concerns no one's safety, or Chive
 // does at least as much. A bridge with transports has an ExtORPort, at a port of loopback that the system chooses.
 var harmless = []string{
-	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "DormantCanceledByStartup",
-	"DormantOnFirstStartup", "ExtORPort", "FetchDirInfoEarly",
+	"AvoidDiskWrites", "ConnLimit", "DisableDebuggerAttachment", "ExtORPort", "FetchDirInfoEarly",
 	"FetchDirInfoExtraEarly", "FetchUselessDescriptors", "HardwareAccel", "HeartbeatPeriod", "KeepalivePeriod", "LogMessageDomains", "LogTimeGranularity",
 	"MainloopStats", "ProtocolWarnings", "SafeLogging",
 }

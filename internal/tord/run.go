@@ -112,8 +112,11 @@ func (p *Program) Run(ctx context.Context) int {
 		return l.invalid(err)
 	}
 	t := &tor{logs: l, log: slog.New(handler{l: l}), src: src, parent: parent, started: time.Now(), told: map[string]bool{}, stop: make(chan string, 1)}
-	last = flushTime
-	return t.run(ctx, c, p.Signals)
+	code := t.run(ctx, c, p.Signals)
+	if t.ran {
+		last = flushTime
+	}
+	return code
 }
 
 // invalid tells of a configuration that cannot be used.
@@ -334,6 +337,7 @@ func (t *tor) run(ctx context.Context, c conf, signals <-chan os.Signal) int {
 		}
 		t.logs.fail(err)
 	} else {
+		t.ran = true
 		t.wg.Go(panics.Contain(t.log, nil, t.everySecond))
 		t.tellSystemd(t.parent.ready())
 		t.follow(signals)

@@ -445,15 +445,18 @@ func (r *slowReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAnswersArrive: a program that was asked for something waits for a slow reader of its answer.
+// TestAnswersArrive: a program that was asked for something, or that cannot start, waits for a slow reader of what it says.
 func TestAnswersArrive(t *testing.T) {
-	for _, args := range [][]string{{"--version"}, {"--hash-password", "secret"}, {"-f", os.DevNull, "--dump-config", "full"}, {"--no-such-option"}} {
+	for want, args := range map[string][]string{
+		"Tor version": {"--version"}, "16:": {"--hash-password", "secret"}, "MaxCircuitDirtiness": {"-f", os.DevNull, "--dump-config", "full"},
+		"no value. Failing.\n": {"--no-such-option"}, "Reading config failed--see warnings above.\n": {"-f", os.DevNull, "--ControlPort", "192.0.2.1:9051"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out slowReader
 			p := Program{Args: args, Stdin: strings.NewReader(""), Stdout: &out}
 			p.Run(t.Context())
-			if len(out.got) == 0 {
-				t.Errorf("%q: nothing is printed", args)
+			if !strings.Contains(string(out.got), want) {
+				t.Errorf("%q: %q", args, out.got)
 			}
 		})
 	}

@@ -36,8 +36,11 @@ type tor struct {
 	server  *control.Server
 	wg      sync.WaitGroup
 	stop    chan string  // why the program ends
+	ran     bool         // it has begun: who started it has read what it waited for
 	lookups atomic.Int64 // of controllers, under way
 	resting atomic.Bool  // the next client shall be dormant
+	unused  atomic.Int64 // for how many nanoseconds nobody has used the last client
+	rest    restFile     // guarded by changing after the start
 
 	meters     meters
 	bandwidths bandwidths
@@ -87,9 +90,12 @@ func (t *tor) start(p *plan) error {
 	if err := os.MkdirAll(p.dataDir, 0o700); err != nil {
 		return err
 	}
+	t.beginRestLocked(p)
 	if err := t.takeLocked(nil, p); err != nil {
 		return err
 	}
+	t.rest.ours = true
+	t.saveRestLocked()
 	if file := p.conf.one("PidFile"); file != "" { // last, as in C tor: another program may have this file and these ports
 		return t.writeFile(file, strconv.Itoa(os.Getpid())+"\n", 0o644)
 	}
@@ -215,10 +221,10 @@ func (t *tor) servePortsLocked(p *plan, fresh, kept []*controlListener) {
 	for _, l := range fresh {
 		door := control.Door{Admit: t.admit, Rules: l.rules.Load}
 		if _, unix := l.l.Addr().(*net.UnixAddr); unix {
-			door.Admit = control.OwnUser
+			door.Admit, door.Own = control.OwnUser, true
 			for _, port := range p.ports {
 				if port.open && port.keyOf() == l.key {
-					door.Admit = control.Anybody
+					door.Admit, door.Own = control.Anybody, false
 				}
 			}
 		}
@@ -343,6 +349,7 @@ func (t *tor) close() error {
 		t.later.Stop()
 	}
 	err := errors.Join(t.closeNode(), t.closeRelay())
+	t.saveRestLocked()
 	t.wg.Wait()
 	for _, path := range t.files {
 		if gone := os.Remove(path); gone != nil && !errors.Is(gone, os.ErrNotExist) {
