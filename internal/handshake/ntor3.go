@@ -31,8 +31,8 @@ var ntor3 = &v3{name: "ntor-v3", proto: "ntor3-curve25519-sha3_256-1"}
 // ntor3Verification is the verification string (VER) of a circuit extension.
 const ntor3Verification = "circuit extend"
 
-// NtorV3 is the default handshake with a relay of today. A relay needs 88 us for a circuit by it. X25519, two
-// products and a new key, takes 53 of these, so that no relay can make much more circuits a second than C tor's.
+// NtorV3 is the default handshake with a relay of today. A relay needs some 85 us for a circuit by it. X25519, two
+// products and a new key, takes some 50 of these, so that no relay can make much more circuits a second than C tor's.
 var NtorV3 = ntor3.kind(Kind{
 	Type: cell.HandshakeNtorV3, Form: cell.FormShort, Default: true, Proto: protover.Relay, Version: protover.RelayNtorV3, Cost: CostX25519,
 },

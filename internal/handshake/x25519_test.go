@@ -1,7 +1,9 @@
 package handshake
 
 import (
+	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"os"
 	"testing"
@@ -64,5 +66,27 @@ func TestX25519RFC7748(t *testing.T) {
 		pub := ident.X25519Key(v.Input)
 		k.dh(&out, &pub)
 		equal(t, "shared secret", out[:], v.Output)
+	}
+}
+
+// TestX25519Base compares public keys with the ladder's product of the base point 9 (RFC 7748, section 4.1): they are computed on
+// another form of the curve.
+func TestX25519Base(t *testing.T) {
+	nine := ident.X25519Key{9}
+	secrets := [][]byte{make([]byte, 32), bytes.Repeat([]byte{0xff}, 32)}
+	for i := range 200 {
+		h := sha256.Sum256([]byte{byte(i)})
+		secrets = append(secrets, h[:])
+	}
+	for _, secret := range secrets {
+		k, err := NtorKeyPairFromSecret(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [32]byte
+		pub := k.Public()
+		if k.dh(&out, &nine); out != pub {
+			t.Fatalf("secret %x: public key %x, and the ladder says %x", secret, pub, out)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package linkspec
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/fault"
@@ -51,6 +52,15 @@ func (t *Target) Reach() []netip.AddrPort {
 		}
 	}
 	return out
+}
+
+// OneAddress returns the target with the address by which C tor's clients reach a relay, and have others reach it: its IPv4 address, if
+// it has one.
+func (t Target) OneAddress() Target {
+	all := t.Reach()
+	first := max(slices.IndexFunc(all, func(a netip.AddrPort) bool { return a.Addr().Unmap().Is4() }), 0)
+	t.Addrs = all[first:min(first+1, len(all))]
+	return t
 }
 
 // Specs returns the target's link specifiers in the order that the specification

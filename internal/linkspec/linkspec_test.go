@@ -31,6 +31,25 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestOneAddress: of two addresses that of IPv4 is left, wherever it stands, and the only one of another family.
+func TestOneAddress(t *testing.T) {
+	both := target()
+	six := both.Addrs[1]
+	turned := Target{RelayID: both.RelayID, Addrs: []netip.AddrPort{six, both.Addrs[0]}}
+	alone := Target{RelayID: both.RelayID, Addrs: []netip.AddrPort{six}}
+	for _, c := range []struct {
+		t    Target
+		want []netip.AddrPort
+	}{{both, both.Addrs[:1]}, {turned, both.Addrs[:1]}, {alone, alone.Addrs}, {Target{}, nil}} {
+		if got := c.t.OneAddress(); !slices.Equal(got.Addrs, c.want) || got.RelayID != c.t.RelayID {
+			t.Errorf("%v: %v", c.t.Addrs, got.Addrs)
+		}
+	}
+	if len(both.Addrs) != 2 || turned.Addrs[0] != six {
+		t.Error("the target has changed")
+	}
+}
+
 func TestTargetOfRefuses(t *testing.T) {
 	rsa := Spec{TypeRSA, append(make([]byte, 19), 1)}
 	ed := Spec{TypeEd25519, append(make([]byte, 31), 1)}

@@ -123,7 +123,7 @@ func TestMalformedCells(t *testing.T) {
 		close bool // the link must end
 	}{
 		"VERSIONS again":              {cell.AppendVar(nil, 0, cell.CmdVersions, []byte{0, 4}), false},
-		"NETINFO again":               {fixed(0, cell.CmdNetinfo), true},
+		"NETINFO again":               {fixed(0, cell.CmdNetinfo), false},
 		"CERTS late":                  {cell.AppendVar(nil, 0, cell.CmdCerts, junk[:100]), false},
 		"AUTHENTICATE late":           {cell.AppendVar(nil, 0, cell.CmdAuthenticate, junk[:300]), false},
 		"a huge variable cell":        {cell.AppendVar(nil, 0, cell.CmdVPadding, make([]byte, 60000)), true},

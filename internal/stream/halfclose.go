@@ -174,6 +174,7 @@ var errHalfClosed = fault.New(fault.Network, "the stream was ended because the p
 // peer that has closed its own side, too, answers with END, and all of its answer was
 // received; otherwise the time passes once more.
 func (s *Stream) lingered() {
+	GrowStack()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.peerEnded {

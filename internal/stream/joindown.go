@@ -59,7 +59,7 @@ func (j *pump) startDropping() bool {
 func (j *pump) streamChanged() {
 	move, cut := j.noteChange()
 	if move {
-		go panics.Contain(j.terms.Log, j.downPanicked, j.moveDown)()
+		go panics.Contain(j.terms.Log, j.downPanicked, func() { GrowStack(); j.moveDown() })()
 	}
 	if cut {
 		go panics.Contain(j.terms.Log, nil, j.Cut)()

@@ -211,6 +211,8 @@ type node struct {
 // newNode makes a transport with an onion of its own.
 func newNode(t *testing.T, f *fake, limits rcmgr.Limiter, g connmgr.ConnectionGater) *node {
 	t.Helper()
+	// Virtual time: what was sent before an end was closed, and nobody has read, is given up (see buffered.Close).
+	t.Cleanup(func() { time.Sleep(2 * time.Second) })
 	key, err := chive.NewOnionKey()
 	if err != nil {
 		t.Fatal(err)
