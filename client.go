@@ -84,7 +84,7 @@ func newOver(cfg Config, over client.Over) (*Client, error) {
 	inner := cfg.inner(dir, read)
 	inner.Metrics = &co.metrics
 	inner.Hooks = co.hooks()
-	inner.Dial, inner.Prompt = over.Dial, over.Prompt
+	inner.Dial, inner.Prompt, inner.Rest, inner.Unused = over.Dial, over.Prompt, over.Rest, over.Unused
 	if co.inner, err = client.New(inner); err != nil {
 		return nil, errors.Join(err, co.dir.Close())
 	}

@@ -44,14 +44,7 @@ func takeFrom(to *Channel) []byte {
 // passOn opens a circuit on a whose cells b passes on to a circuit of to.
 func passOn(t *testing.T, a, b *Channel, accepted chan *sink, to *Channel) (c, next *CircuitEnd) {
 	t.Helper()
-	c, err := a.Open(newSink(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
-		t.Fatal(err)
-	}
-	<-accepted
+	c, _ = opened(t, a, accepted)
 	next = &CircuitEnd{ch: to, id: c.ID(), heapAt: -1}
 	to.circs[next.id] = next
 	next.From(b)
@@ -115,14 +108,7 @@ func TestBacklogThatStands(t *testing.T) {
 	pair(t, Config{}, Config{Memory: m}, func(a, b *Channel, accepted chan *sink) {
 		to := stuckChannel()
 		c, _ := passOn(t, a, b, accepted, to)
-		free, err := a.Open(newSink(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := free.SendControl(cell.CmdCreate2, nil); err != nil {
-			t.Fatal(err)
-		}
-		other := <-accepted
+		free, other := opened(t, a, accepted)
 		synctest.Wait()
 		rest := b.account.Used()
 		sendMany(t, c, 2*maxBacklog)

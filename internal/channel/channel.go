@@ -50,6 +50,10 @@ type Config struct {
 	// Patient lets a link be opened also if those who wait for it have no more time: others who come later have it.
 	// A peer that is slow would else never be reached by who waits for less.
 	Patient bool
+	// Another, if it is not nil, has a relay's addresses tried one after the other as C tor's clients do, IPv4 first, and reports whether
+	// the next may be tried after this error: a client that tries two shows a watcher what it is. If it is nil, each is tried while
+	// those before it go on.
+	Another func(err error) bool
 	// Last reports whether a link is the last to be closed when memory is short. It must
 	// not block. If it is nil, none is.
 	Last func(*Link) bool
@@ -82,11 +86,12 @@ type Channel struct {
 	// circuits and their queues
 	circs      map[uint32]*CircuitEnd
 	sched      scheduler
-	urgent     []byte // whole cells that go before all others (DESTROY, padding)
-	turn       turn   // which goroutine may write
-	batch      bool   // the reader is handing out cells
-	lets       bool   // other goroutines run before the reader writes
-	silent     bool   // nothing more is written
+	urgent     []byte    // whole cells that go before all others (DESTROY, padding)
+	ends       *heldEnds // nil: DESTROY cells are not kept back
+	turn       turn      // which goroutine may write
+	batch      bool      // the reader is handing out cells
+	lets       bool      // other goroutines run before the reader writes
+	silent     bool      // nothing more is written
 	closed     bool
 	cause      error
 	emptySince time.Time // when the last circuit closed; zero while one is open
@@ -95,7 +100,9 @@ type Channel struct {
 	running int // goroutines of the channel: the reader (start before it), and the writer while it has the turn
 
 	// owned by the goroutine that has the turn
-	begun    *slab // bytes that wait for more of their record; nil: none do. See writeCut
+	begun    *slab     // bytes that wait for more of their record; nil: none do. See writeCut
+	grown    int       // how many cells the last record might have, see spaceLocked
+	idle     time.Time // since when nothing waits to be written; zero: something does
 	writable []*CircuitEnd
 	deadline time.Time
 
@@ -163,6 +170,9 @@ func start(l *Link, cfg *Config, m *Manager) *Channel {
 			w.poller = new(poller) // a relay has too many links to poll each of them
 		}
 		ch.wire = w
+	}
+	if l.Common && l.Initiator && cfg.Accept == nil {
+		ch.ends = new(heldEnds)
 	}
 	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())
@@ -255,7 +265,7 @@ func (ch *Channel) Open(r Receiver, a *account.Account) (*CircuitEnd, error) {
 		if ch.link.Initiator {
 			id |= 1 << 31
 		}
-		if id == 0 || ch.circs[id] != nil {
+		if id == 0 || ch.circs[id] != nil || ch.ends.hasLocked(id) {
 			continue
 		}
 		c := ch.addLocked(id, a)
@@ -321,6 +331,10 @@ func (ch *Channel) queueUrgent(of *CircuitEnd, cells []byte) error {
 	}
 	had := ch.urgentCostLocked()
 	ch.urgent = append(ch.urgent, cells...)
+	if of != nil && ch.ends != nil { // a circuit's cell, LONG_CREATE2: what was kept back follows
+		ch.ends.passedLocked(ch.cfg.Now())
+		ch.ends.due = len(ch.ends.all) > 0
+	}
 	ch.account.Reserve(ch.urgentCostLocked() - had)
 	ch.wakeLocked()
 	return nil

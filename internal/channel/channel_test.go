@@ -381,12 +381,10 @@ func TestPaddingStop(t *testing.T) {
 // TestChannelRefuses: cells that break the link protocol cost the channel,
 // with a cause that says why.
 func TestChannelRefuses(t *testing.T) {
-	fixed := func(id uint32, cmd cell.Command) []byte { return cell.AppendFixed(nil, id, cmd, nil) }
 	for name, c := range map[string]struct {
 		b    []byte
 		want string
 	}{
-		"NETINFO again":      {fixed(0, cell.CmdNetinfo), "NETINFO"},
 		"huge variable cell": {[]byte{0, 0, 0, 0, 0xc0, 0xff, 0xff}, "65535"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -442,6 +440,7 @@ func TestChannelIgnores(t *testing.T) {
 		var junk []byte
 		junk = cell.AppendFixed(junk, 77, cell.CmdRelay, nil)   // no such circuit
 		junk = cell.AppendFixed(junk, 0, cell.Command(77), nil) // no such command
+		junk = cell.AppendFixed(junk, 0, cell.CmdNetinfo, nil)  // after the handshake
 		junk = cell.AppendVar(junk, 9, cell.Command(200), []byte("x"))
 		junk = cell.AppendVar(junk, 0, cell.CmdVPadding, make([]byte, 3000))
 		junk = cell.AppendFixed(junk, 77, cell.CmdDestroy, nil)

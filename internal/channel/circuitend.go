@@ -188,7 +188,8 @@ func errDetached() error {
 }
 
 // Destroy sends DESTROY with the reason, drops the queued cells, and forgets the
-// circuit. It does not call the receiver. Further calls do nothing.
+// circuit. It does not call the receiver. Further calls do nothing. A client's link that looks like
+// C tor's may keep the DESTROY back for a while: see heldEnds.
 func (c *CircuitEnd) Destroy(reason cell.DestroyReason) { c.destroy(reason) }
 
 // destroy is Destroy. It reports whether the circuit was still on the channel.
@@ -196,10 +197,7 @@ func (c *CircuitEnd) destroy(reason cell.DestroyReason) bool {
 	if !c.detach() {
 		return false
 	}
-	var b [cell.Len]byte
-	cell.PutHeader(b[:], c.id, cell.CmdDestroy)
-	cell.Payload(b[:])[0] = byte(reason)
-	c.ch.sendUrgent(b[:])
+	c.ch.sendDestroy(heldEnd{c.id, reason})
 	return true
 }
 
@@ -241,6 +239,9 @@ func (c *CircuitEnd) detach() bool {
 		ch.sched.remove(c)
 	}
 	n := c.q.n
+	if n > 0 && ch.ends != nil { // C tor's scheduler runs for these cells, though they are gone
+		ch.ends.cell = ch.cfg.Now()
+	}
 	c.q.clear()
 	c.leftLocked(n)
 	delete(ch.circs, c.id)

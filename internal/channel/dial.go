@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -152,16 +153,30 @@ func (m *Manager) endLocked(a *attempt) {
 }
 
 // connect tries the target's addresses. Each attempt starts while the earlier ones
-// go on.
+// go on, unless there is Config.Another.
 func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error) {
 	addrs := t.Reach()
 	if len(addrs) == 0 {
 		return nil, fault.New(fault.Directory, "open channel: the relay has no address")
 	}
+	if m.cfg.Another != nil {
+		return m.connectInTurn(ctx, t.RelayID, addrs)
+	}
 	f := race.Field{Delay: stagger, After: time.After, Go: m.goAttempt, Log: m.cfg.Log}
 	return race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (*Link, error) {
 		return m.connectOne(ctx, t.RelayID, addrs[i])
 	}, func(late *Link) { _ = late.Conn.NetConn().Close() })
+}
+
+// connectInTurn tries one address after the other, IPv4 first, as long as the error allows another one.
+func (m *Manager) connectInTurn(ctx context.Context, want ident.RelayID, addrs []netip.AddrPort) (l *Link, err error) {
+	slices.SortStableFunc(addrs, func(a, b netip.AddrPort) int { return a.Addr().Unmap().BitLen() - b.Addr().Unmap().BitLen() })
+	for _, a := range addrs {
+		if l, err = m.connectOne(ctx, want, a); err == nil || ctx.Err() != nil || !m.cfg.Another(err) {
+			break
+		}
+	}
+	return l, err
 }
 
 // goAttempt starts what Close waits for.

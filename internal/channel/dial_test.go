@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,48 @@ func TestOneDialEach(t *testing.T) {
 			if err := <-errs; !fault.Is(err, fault.Timeout) {
 				t.Error(err)
 			}
+		}
+		d.end(t, m)
+	})
+}
+
+// TestInTurn: with Another a relay's IPv4 address is tried alone, and the other one only after an error that says so.
+func TestInTurn(t *testing.T) {
+	noRoute, refused := errors.New("no route"), errors.New("refused")
+	target := hole("[2001:db8::1]:1", "127.1.0.1:1", "127.1.0.2:1")
+	for _, c := range []struct {
+		err  error
+		want []netip.AddrPort
+	}{{noRoute, []netip.AddrPort{target.Addrs[1], target.Addrs[0]}}, {refused, target.Addrs[1:2]}} {
+		var tried []netip.AddrPort
+		m := NewManager(&Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, Another: func(err error) bool { return errors.Is(err, noRoute) }}, &LinkConfig{},
+			func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
+				tried = append(tried, a)
+				return nil, c.err
+			})
+		if _, err := m.Get(t.Context(), target); !errors.Is(err, c.err) {
+			t.Errorf("%v: %v", c.err, err)
+		}
+		m.Close()
+		if !slices.Equal(tried, c.want) {
+			t.Errorf("%v: tried %v", c.err, tried)
+		}
+	}
+}
+
+// TestInTurnWaits: a silent address is not left for another one.
+func TestInTurnWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d dials
+		m := d.manager()
+		m.cfg.Another = func(error) bool { return true }
+		ctx, cancel := context.WithTimeout(t.Context(), 10*stagger)
+		defer cancel()
+		if _, err := m.Get(ctx, hole("127.1.0.1:1", "[2001:db8::1]:1")); !fault.Is(err, fault.Timeout) {
+			t.Error(err)
+		}
+		if len(d.addrs) != 1 {
+			t.Errorf("dialled: %v", d.addrs)
 		}
 		d.end(t, m)
 	})

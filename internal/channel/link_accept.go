@@ -117,6 +117,10 @@ func (a *accepting) read() (cell.Netinfo, error) {
 		}
 		switch {
 		case cmd == cell.CmdNetinfo:
+			// C tor ends such a link, and a prober may ask which program this is. ParseNetinfo passes the address over.
+			if t := body[4]; t != 4 && t != 6 {
+				return cell.Netinfo{}, fault.New(fault.Protocol, "NETINFO: an address of the unknown type %d", t)
+			}
 			return cell.ParseNetinfo(body)
 		case cmd == cell.CmdCerts && a.certs == nil:
 			certs, err := cell.ParseCerts(body)

@@ -293,7 +293,10 @@ func TestHostileInitiatorCells(t *testing.T) {
 		"VERSIONS again":       {"VERSIONS while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{varCell(cell.CmdVersions, 0, 4)} }},
 		"endless padding":      {"more than 49152 bytes while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{bytes.Repeat(latePadding, 250)} }},
 		"bad NETINFO": {"NETINFO: offset", func(c, a []byte) [][]byte {
-			return [][]byte{cell.AppendFixed(nil, 0, cell.CmdNetinfo, bytes.Repeat([]byte{255}, 509))}
+			return [][]byte{cell.AppendFixed(nil, 0, cell.CmdNetinfo, append([]byte{0, 0, 0, 0, 4, 4, 1, 2, 3, 4, 9}, bytes.Repeat([]byte{255}, 498)...))}
+		}},
+		"NETINFO of zeros": {"NETINFO: an address of the unknown type 0", func(c, a []byte) [][]byte {
+			return [][]byte{cell.AppendFixed(nil, 0, cell.CmdNetinfo, nil)}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 const (
 	linkLife    = 2 * 24 * time.Hour // link and authentication certificates
 	rsaX509Life = 365 * 24 * time.Hour
-	crossLife   = 10 * 365 * 24 * time.Hour
+	crossLife   = 180 * 24 * time.Hour
 	// The TLS key is RSA of 2,048 bits, as C tor's. Its signature is 72 % of what the handshakes of a link cost a relay, and
 	// why Chive needs more processor time for them than C tor: Go's takes 0.78 ms, OpenSSL's 0.21. These ways were looked at:
 	//   - a P-256 key takes a twentieth of the time, but C tor logs a warning of OpenSSL, "expecting an rsa key", for each

@@ -203,9 +203,16 @@ func (p *padder) wait(since, due time.Time) {
 	if p.config().High > 0 {
 		left = min(left, look)
 	}
+	if d > 0 {
+		p.later(left, since, due)
+	}
+}
+
+// later has fire run after a time.
+func (p *padder) later(left time.Duration, since, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped || d <= 0 {
+	if p.stopped {
 		return
 	}
 	if p.timer != nil {
@@ -226,6 +233,10 @@ func (p *padder) fire(since, due time.Time) {
 		}
 		if now.Before(due) {
 			p.wait(since, due)
+			return
+		}
+		if out := time.Unix(0, p.ch.lastOut.Load()); p.ch.holdsEnds() && (cfg.KeepAlive <= 0 || now.Sub(out) < cfg.KeepAlive) {
+			p.later(look, since, due)
 			return
 		}
 	} else if out := time.Unix(0, p.ch.lastOut.Load()); cfg.KeepAlive <= 0 || now.Sub(out) < cfg.KeepAlive {

@@ -365,13 +365,11 @@ func (ch *Channel) relayCells(cells []byte) {
 func (ch *Channel) control(b []byte, cmd cell.Command) error {
 	id, p := cell.CircID(b), cell.Payload(b)
 	switch cmd {
-	case cell.CmdPadding:
+	case cell.CmdPadding, cell.CmdNetinfo: // as C tor: a second NETINFO says nothing
 		return nil
 	case cell.CmdPaddingNegotiate:
 		ch.pad.negotiate(p)
 		return nil
-	case cell.CmdNetinfo:
-		return fault.New(fault.Protocol, "channel: NETINFO after the handshake")
 	}
 	if cmd == cell.CmdCreate || cell.FormOf(cmd) != nil {
 		ch.accept(id, cmd, p[:])

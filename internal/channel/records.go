@@ -11,9 +11,27 @@ import (
 // of chunks, and each chunk becomes a record. Where the chunk ends, a cell is cut.
 const ctorRecord = 4048
 
+// After a pause a link begins with a short record, and each record may be twice as long as the last. A peer can read no cell of a
+// record before all of it is there: with the longest at once, the first bytes of an answer would wait at each hop until
+// thirty more cells have come, and for each lost packet among them.
+const (
+	firstCells = 1                     // of the first record after a pause: 1, 2, 4, 8 and 16 are a slab
+	pause      = 20 * time.Millisecond // a link in use has shorter ones
+)
+
 // firstCellWait is how long NETINFO waits for the first circuit's cell. C tor's event loop writes both at once. A link
 // that gets no circuit must not leave its peer waiting.
 const firstCellWait = 50 * time.Millisecond
+
+// spaceLocked returns how many bytes of cells the next record may have. The caller holds mu, and writes the record.
+func (ch *Channel) spaceLocked(now time.Time) int {
+	if !ch.idle.IsZero() && now.Sub(ch.idle) >= pause {
+		ch.grown = 0
+	}
+	ch.idle = time.Time{}
+	ch.grown = min(max(firstCells, 2*ch.grown), recordCells)
+	return max(ch.grown*cell.Len, len(ch.urgent)) // whose cells are as long as they are
+}
 
 // holdUnsent queues the cells that the link handshake left, and has them written with the first
 // circuit's cell, or after a while.

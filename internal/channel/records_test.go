@@ -220,14 +220,8 @@ func TestCutRecords(t *testing.T) {
 					var ends []*CircuitEnd
 					var sinks []*sink
 					for range circuits {
-						c, err := a.Open(newSink(), nil)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
-							t.Fatal(err)
-						}
-						ends, sinks = append(ends, c), append(sinks, <-accepted)
+						c, got := opened(t, a, accepted)
+						ends, sinks = append(ends, c), append(sinks, got)
 					}
 					synctest.Wait()
 					line.take()
@@ -264,6 +258,19 @@ func TestCutRecords(t *testing.T) {
 	}
 }
 
+// opened opens a circuit, and returns it with what the peer's end of it goes into.
+func opened(t *testing.T, a *Channel, accepted <-chan *sink) (*CircuitEnd, *sink) {
+	t.Helper()
+	c, err := a.Open(newSink(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+		t.Fatal(err)
+	}
+	return c, <-accepted
+}
+
 // named returns n cells of a circuit, each with its number.
 func named(id uint32, circuit, n int) []byte {
 	b := numbered(1000*circuit, n)
@@ -276,14 +283,7 @@ func named(id uint32, circuit, n int) []byte {
 // TestCutRecordOfADroppedQueue: a record that waits for more is sent when the cells behind it are dropped.
 func TestCutRecordOfADroppedQueue(t *testing.T) {
 	commonPair(t, false, func(a *Channel, line *onLine, accepted chan *sink, _ func() *Channel) {
-		c, err := a.Open(newSink(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
-			t.Fatal(err)
-		}
-		got := <-accepted
+		c, got := opened(t, a, accepted)
 		synctest.Wait()
 		line.take()
 		a.mu.Lock()

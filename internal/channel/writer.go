@@ -172,14 +172,20 @@ func (ch *Channel) pull(record *slab, now time.Time) (n int, whole *slab, of *ac
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed || ch.silent || !ch.hasQueuedLocked() && record.w == 0 && (ch.wire == nil || !ch.wire.hasKept()) {
-		ch.turn = turnNobody
+		ch.turn, ch.idle = turnNobody, now
 		return 0, nil, nil, false, false
 	}
-	n, whole, of, ch.writable = ch.fillLocked(record.b[record.w:], now, ch.writable[:0])
+	space := record.b[record.w:]
+	if !ch.common {
+		space = space[:min(len(space), ch.spaceLocked(now))]
+	}
+	n, whole, of, ch.writable = ch.fillLocked(space, now, ch.writable[:0])
 	return n, whole, of, ch.hasQueuedLocked(), true
 }
 
-func (ch *Channel) hasQueuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
+func (ch *Channel) hasQueuedLocked() bool {
+	return len(ch.urgent) > 0 || ch.sched.min() != nil || ch.ends.waitLocked()
+}
 
 // fillLocked takes cells for one record: first urgent ones, then one burst of each circuit
 // in the scheduler's order. If only one circuit has cells and its first slab is full,
@@ -192,11 +198,13 @@ func (ch *Channel) fillLocked(record []byte, now time.Time, writable []*CircuitE
 	}
 	ch.sched.rescale(now, ch.circs)
 	weight := ch.sched.weight(now)
-	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 && !ch.common {
+	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 && !ch.common && len(record) == recordCells*cell.Len {
 		if s := c.q.popFull(); s != nil {
 			return 0, s, c.q.account, ch.countTakenLocked(c, recordCells, weight, writable)
 		}
 	}
+	k, writable := ch.fillEndsLocked(record[n:], now, weight, writable)
+	n += k
 	// Urgent cells of variable length may leave less than one cell of space at the
 	// end.
 	for len(record)-n >= cell.Len {
@@ -206,6 +214,7 @@ func (ch *Channel) fillLocked(record []byte, now time.Time, writable []*CircuitE
 		}
 		k := c.q.pop(record[n:min(len(record), n+burst*cell.Len)])
 		n += k
+		ch.ends.passedLocked(now)
 		writable = ch.countTakenLocked(c, k/cell.Len, weight, writable)
 	}
 	return n, nil, nil, writable

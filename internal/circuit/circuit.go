@@ -91,11 +91,11 @@ type Circuit struct {
 
 	mu sync.Mutex // guards what follows, sealing, and the order on the home queue
 	// closing
-	closed   bool
-	roomWait bool // home's queue was full
-	credit   bool // owned by home's reader: a hop has too little to wake a stream during the batch
-	ended    bool // the last thing of closing
-	early    int8 // RELAY_EARLY cells left to send
+	closed   atomic.Bool // read without mu by home's reader, too
+	roomWait bool        // home's queue was full
+	credit   bool        // owned by home's reader: a hop has too little to wake a stream during the batch
+	ended    bool        // the last thing of closing
+	early    int8        // RELAY_EARLY cells left to send
 	cause    error
 	done     chan struct{} // made by Done
 	onEnd    []func(error)
@@ -170,9 +170,7 @@ func (c *Circuit) over() bool {
 
 // closing reports whether Close was called.
 func (c *Circuit) closing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
+	return c.closed.Load()
 }
 
 // Err returns why the circuit closed, or nil.
@@ -186,11 +184,10 @@ func (c *Circuit) Err() error {
 // cause for the streams.
 func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	c.mu.Lock()
-	if c.closed {
+	if c.closed.Swap(true) {
 		c.mu.Unlock()
 		return
 	}
-	c.closed = true
 	c.cause = cause
 	hops, pads := *c.hops.Load(), c.pads
 	var wake []*Waiter

@@ -300,7 +300,8 @@ func TestSwitchFails(t *testing.T) {
 		}
 		// The leg is closed, and its close has not come to the set yet.
 		to.hop.c.mu.Lock()
-		to.hop.c.closed, to.hop.c.cause = true, errors.New("test")
+		to.hop.c.closed.Store(true)
+		to.hop.c.cause = errors.New("test")
 		to.hop.c.mu.Unlock()
 		p.set.mu.Lock()
 		p.set.takeTurnLocked()
@@ -310,7 +311,7 @@ func TestSwitchFails(t *testing.T) {
 			t.Errorf("changed: %v; %d messages are counted on the leg", cur != from, sent)
 		}
 		to.hop.c.mu.Lock()
-		to.hop.c.closed = false
+		to.hop.c.closed.Store(false)
 		to.hop.c.mu.Unlock()
 		p.legs[0].Close(cell.DestroyNone, nil)
 		r.nothingLeft("switch", p.legs...)

@@ -32,6 +32,9 @@ type HopOptions struct {
 	Flow *flow.Params
 	// Path says which of Vegas's parameter sets the circuit has.
 	Path flow.Path
+	// OneAddress sends an address and the identities of the target alone, as C tor's clients do: the relay before would see
+	// from more of them which program asks. Specs does not matter then.
+	OneAddress bool
 	// Specs, when not nil, are sent in place of the target's link specifiers: those of
 	// an introduction or rendezvous point, unchanged and in their order.
 	Specs []linkspec.Spec
@@ -94,7 +97,11 @@ func (hs *clientHandshake) prepare(env *Env) {
 
 // specs returns the link specifiers to send.
 func (hs *clientHandshake) specs() []linkspec.Spec {
-	if hs.opts.Specs != nil {
+	switch {
+	case hs.opts.OneAddress:
+		one := hs.target.OneAddress()
+		return one.Specs()
+	case hs.opts.Specs != nil:
 		return hs.opts.Specs
 	}
 	return hs.target.Specs()

@@ -1,7 +1,9 @@
 package circuit
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,6 +241,18 @@ func (h *Hop) Streams() int {
 	h.smu.Lock()
 	defer h.smu.Unlock()
 	return int(h.live)
+}
+
+// EndStreams ends the streams that are open, with a reason for the peer. The circuit goes on.
+func (h *Hop) EndStreams(reason cell.EndReason) {
+	h.smu.Lock()
+	all := slices.Collect(maps.Values(h.streams))
+	h.smu.Unlock()
+	for _, s := range all {
+		if s, ok := s.(interface{ CloseReason(cell.EndReason) error }); ok {
+			_ = s.CloseReason(reason) // it fails only where nobody is left to be told
+		}
+	}
 }
 
 func (h *Hop) stream(id uint16) StreamReceiver {

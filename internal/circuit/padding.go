@@ -152,7 +152,7 @@ type padder struct {
 func (c *Circuit) padder(h *Hop) *padder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Load() {
 		return nil
 	}
 	if c.pads == nil {

@@ -44,7 +44,10 @@ func (c *Circuit) fromHome(cells []byte) {
 		pass = at + cell.Len
 		if err := from.deliver(cmd, p); err != nil {
 			c.violation(err)
-			break
+			return
+		}
+		if c.closed.Load() { // by this cell: what is behind it in the batch is nobody's
+			return
 		}
 		hops = *c.hops.Load() // an extend may have been answered
 	}
@@ -137,7 +140,7 @@ func (c *Circuit) wrap(cells []byte) (home *channel.CircuitEnd, claimed bool, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	home = c.home.Load()
-	if c.closed {
+	if c.closed.Load() {
 		return home, false, nil
 	}
 	h := (*c.hops.Load())[0]

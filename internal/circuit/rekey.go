@@ -85,7 +85,7 @@ func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) err
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	r := &h.rekey
-	if h.c.closed { // its secrets would not be wiped
+	if h.c.closed.Load() { // its secrets would not be wiped
 		return fault.New(fault.Closed, "the circuit is closed")
 	}
 	if r.export == nil || r.doing != nil {
@@ -193,7 +193,7 @@ func (h *Hop) answerRekey(request []byte, verifications [][]byte, limit time.Dur
 	return func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.closed {
+		if c.closed.Load() {
 			return nil
 		}
 		r.doing = &rekeying{server: st, next: k.open, nextKeys: ks, set: set}

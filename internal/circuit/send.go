@@ -104,7 +104,7 @@ func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, flu
 // the lock.
 func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, flush *channel.Channel, err error) {
 	c := h.c
-	if c.closed {
+	if c.closed.Load() {
 		return 0, 0, false, nil, fault.New(fault.Closed, "send on stream: the circuit is closed: %w", c.cause)
 	}
 	per := h.format.MaxData(true)
@@ -225,7 +225,7 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte, siz
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Load() {
 		return nil, fault.New(fault.Closed, "send %v: the circuit is closed: %w", cmd, c.cause)
 	}
 	home := c.home.Load()

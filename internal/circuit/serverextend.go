@@ -176,7 +176,7 @@ func (x *extension) over(ch *channel.Channel) (reason cell.DestroyReason, err er
 func (x *extension) install(p *channel.CircuitEnd) bool {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
-	if x.c.closed || x.isCut {
+	if x.c.closed.Load() || x.isCut {
 		return false
 	}
 	x.c.partner.Store(p)

@@ -22,10 +22,10 @@ func (c *Circuit) join(o *Circuit) bool {
 func (c *Circuit) joinTo(o *Circuit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed { // Close looks at joined after it has set closed
+	if !c.closed.Load() { // Close looks at joined after it has set closed
 		c.server.joined.Store(o)
 	}
-	return !c.closed
+	return !c.closed.Load()
 }
 
 // toJoined sends unrecognised cells on to the other half of a rendezvous: they get a

@@ -62,7 +62,7 @@ func (c *Circuit) AddVirtualHop(v VirtualHop) (*Hop, error) {
 	c.addHop(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Load() {
 		h.onion.overdue.end() // Close may have come before the hop
 		return nil, fault.New(fault.Closed, "virtual hop: the circuit is closed: %w", c.cause)
 	}

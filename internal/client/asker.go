@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
@@ -33,12 +34,15 @@ var AskerOf func(client any) Asker
 // Package chive sets it at its start.
 var InnerOf func(client any) *Client
 
-// Over is what a client may have of its own, for the laboratory.
+// Over is what a client may have of its own, for the laboratory and for the program tor.
 type Over struct {
 	// Dial opens its connections, on a network that is not the kernel's; nil: TCP.
 	Dial upstream.DialFunc
 	// Prompt has it build its first circuits as soon as it can, and not at the next second, as C tor's clients do.
 	Prompt bool
+	// Rest has it begin dormant, and Unused says for how long nobody has used the one before: see Rest and LastUse.
+	Rest   bool
+	Unused time.Duration
 }
 
 // NewOver is New of package chive, for a client with something of its own: cfg is a chive.Config, and the answer a

@@ -186,7 +186,7 @@ func (c *Client) addNeeds(d *netdir.Directory, s *path.Spec, now time.Time) {
 // tor takes both or neither.
 func (c *Client) hopOptions() circuit.HopOptions {
 	cc := c.cfg.Congestion != Off || c.cfg.CGO == On
-	return circuit.HopOptions{Congestion: cc, CGO: cc && c.cfg.CGO != Off, Flow: c.flow.Load(), Path: flow.PathExit}
+	return circuit.HopOptions{Congestion: cc, CGO: cc && c.cfg.CGO != Off, Flow: c.flow.Load(), Path: flow.PathExit, OneAddress: !c.cfg.Fast}
 }
 
 // building is one circuit under construction.

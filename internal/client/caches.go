@@ -157,7 +157,9 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 	if t, ok := k.sameAgain(q); ok {
 		return t, nil, nil
 	}
-	if d := q.Directory; d != nil && d.Live(time.Now()) && q.Attempt < dirclient.Attempts {
+	// An old consensus, too, says where the guards are: an idle client's is old when it asks for the next.
+	if d := q.Directory; d != nil && d.ReasonablyLive(time.Now()) && q.Attempt < dirclient.Attempts {
+		c.meet(d)
 		var avoid []ident.RSAID
 		for _, id := range q.Avoid {
 			avoid = append(avoid, id.RSA)

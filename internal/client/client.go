@@ -59,6 +59,7 @@ type Client struct {
 	live     atomic.Pointer[Live]
 	flow     atomic.Pointer[flow.Params]
 	ofRelays atomic.Pointer[protover.Set] // what the consensus requires of relays; nil until there is one
+	sets     atomic.Pointer[setNumbers]   // nil until there is a consensus
 	padding  *channel.Padding
 	pool     atomic.Pointer[pool.Pool]
 	started  time.Time
@@ -88,6 +89,8 @@ type Client struct {
 	times    buildTimes
 	services services
 	filter   guardFilter
+	learned  learned
+	seconds  seconds
 	boot     boot
 	dormancy dormancy
 	told     bootTold
@@ -117,7 +120,10 @@ func New(cfg Config) (*Client, error) {
 	c.live.Store(&live)
 	c.mapping.configure(live.Map)
 	c.boot.now = Bootstrap{Stage: "starting"}
-	c.dormancy.used = c.started
+	c.dormancy.used = c.started.Add(-max(cfg.Unused, 0))
+	if cfg.Rest { // before anything runs that could ask a relay
+		c.Rest()
+	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
 	c.env.Padding.Set(c.circuitPadding(circuit.DefaultPaddingParams()))
@@ -139,6 +145,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
 	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Watch: c.watch.link, Memory: c.memory, Patient: true}
+	if !cfg.Fast && len(cfg.Bridges) == 0 { // who names a bridge by two addresses wants both
+		ccfg.Another = noRoute
+	}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log, Memory: c.memory, Common: !cfg.Fast}, c.dial)
 	c.caches = newCaches(c)
 	c.onion = newOnion(c)

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -15,16 +14,32 @@ import (
 
 // common says what a pool builds ahead that shall look like C tor's.
 func (c *Client) common() *pool.Common {
-	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept}
+	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept, Second: c.seconds.tick}
 }
 
-// setsAhead returns how many conflux sets shall be ready, and how many there may be.
-func (c *Client) setsAhead() (ready, most int) {
-	d := c.dirs.Directory()
-	if d == nil || c.cfg.Conflux == Off || c.cfg.Congestion == Off || c.cfg.Conflux == Auto && !c.confluxEnabled() {
-		return 0, 0
+// seconds are those of the pool's clock, for what keeps to it.
+type seconds struct {
+	mu   sync.Mutex // guards next
+	next chan struct{}
+}
+
+// wait returns what is closed at the next second.
+func (s *seconds) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
 	}
-	return int(d.Param("cfx_max_prebuilt_set", 3, 0, math.MaxUint8)), int(d.Param("cfx_max_linked_set", 10, 0, math.MaxUint8))
+	return s.next
+}
+
+func (s *seconds) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
 }
 
 // learningTime returns for how long circuits are kept that nobody uses, while build times are being learned; else zero.

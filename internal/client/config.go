@@ -58,6 +58,9 @@ type Config struct {
 	Fast    bool
 	Prompt  bool // as in Over
 	Padding channel.PaddingMode
+	// Rest and Unused are as in Over.
+	Rest   bool
+	Unused time.Duration
 	// CircuitPadding is that of padding machines on circuits.
 	CircuitPadding channel.PaddingMode
 

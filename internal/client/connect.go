@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -56,6 +58,11 @@ func (c *Client) dialInside(ctx context.Context, network, addr string) (net.Conn
 		return nil, path.ErrUnreachable
 	}
 	return c.connectBy(ctx, c.insideDial, to)
+}
+
+// noRoute reports whether nothing was sent to an address, as this machine has none of its family: then nobody has seen that it was tried.
+func noRoute(err error) bool {
+	return slices.ContainsFunc(noRoutes, func(e error) bool { return errors.Is(err, e) })
 }
 
 // dialTCP returns the dialler of a client whose program gives it none.

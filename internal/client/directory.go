@@ -1,6 +1,7 @@
 package client
 
 import (
+	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
@@ -33,8 +34,7 @@ func (c *Client) runUpdates() {
 	var before *netdir.Directory
 	for {
 		changed := c.dirs.Changed()
-		if d := c.dirs.Directory(); d != nil {
-			c.newDirectory(d)
+		if d := c.learnNewest(); d != nil {
 			if before == nil || !d.ValidAfter().Equal(before.ValidAfter()) {
 				c.watch.directory(d, before)
 				before = d
@@ -53,6 +53,43 @@ func (c *Client) runUpdates() {
 	}
 }
 
+// learned is the directory that the client's parts know.
+type learned struct {
+	mu sync.Mutex // held while they take one
+	d  *netdir.Directory
+}
+
+// learnNewest gives the newest directory to all parts, unless they have met a newer one that is not whole yet, and returns it;
+// nil: there is none.
+func (c *Client) learnNewest() *netdir.Directory {
+	c.learned.mu.Lock()
+	defer c.learned.mu.Unlock()
+	d := c.dirs.Directory()
+	if old := c.learned.d; d != nil && (old == nil || !old.ValidAfter().After(d.ValidAfter())) {
+		c.newDirectory(d)
+		c.learned.d = d
+	}
+	return d
+}
+
+// known returns the directory that the parts know; nil: none.
+func (c *Client) known() *netdir.Directory {
+	c.learned.mu.Lock()
+	defer c.learned.mu.Unlock()
+	return c.learned.d
+}
+
+// meet sees to it that all parts know a directory at least as new as d: a request for what a consensus lacks comes before
+// runUpdates has seen that consensus, and must go to a guard, as C tor's does.
+func (c *Client) meet(d *netdir.Directory) {
+	c.learned.mu.Lock()
+	defer c.learned.mu.Unlock()
+	if old := c.learned.d; old == nil || d.ValidAfter().After(old.ValidAfter()) {
+		c.newDirectory(d)
+		c.learned.d = d
+	}
+}
+
 // newDirectory gives a directory to all that take parameters from it.
 func (c *Client) newDirectory(d *netdir.Directory) {
 	now := time.Now()
@@ -62,6 +99,7 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	c.flow.Store(&p)
 	required := d.RequiredOfRelays()
 	c.ofRelays.Store(&required)
+	c.sets.Store(setNumbersOf(d))
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
 	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
 	c.times.use(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
@@ -91,7 +129,7 @@ func (c *Client) openPool() {
 	p := pool.New(cfg, c)
 	c.pool.Store(p)
 	p.Set(c.live.Load().Live) // it may have changed meanwhile
-	c.keepCircuits(c.dirs.Directory())
+	c.keepCircuits(c.known())
 	close(c.poolReady)
 	c.bootProgress(80, "building circuits")
 }

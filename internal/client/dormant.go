@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/dirclient"
 )
 
 // dormancy says whether the client is dormant: it fetches no directory and builds no circuit ahead. What is under way goes on,
@@ -66,6 +68,9 @@ func (c *Client) Wake() {
 		return
 	}
 	c.log.Info("the client is not dormant any more")
+	if c.Bootstrap().Percent == 0 {
+		c.dirProgress(dirclient.Progress{Phase: dirclient.PhaseConsensus})
+	}
 	if p := c.pool.Load(); p != nil {
 		p.Retry() // it may build ahead again
 	}

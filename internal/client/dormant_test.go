@@ -2,7 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
+	"net"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -61,5 +65,35 @@ func TestDormant(t *testing.T) {
 	cancel()
 	if c.whileDormant(ctx) {
 		t.Error("what has ended goes on")
+	}
+}
+
+// TestBeginsDormant: a client that begins dormant opens no connection and takes no step of the bootstrap until it is used.
+func TestBeginsDormant(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	dial := func(context.Context, netip.AddrPort) (net.Conn, error) {
+		asked <- struct{}{}
+		return nil, errors.New("nobody answers")
+	}
+	c, err := New(Config{Network: netdir.Public(), Dial: dial, Rest: true, Unused: 3 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !c.Dormant() || time.Since(c.LastUse()) < 3*time.Hour {
+		t.Error("it is awake, or was used:", c.LastUse())
+	}
+	select {
+	case <-asked: // it would be within milliseconds
+		t.Error("it connects")
+	case <-time.After(200 * time.Millisecond):
+	}
+	if p := c.Bootstrap().Percent; p != 0 {
+		t.Error(p, "% are done")
+	}
+	c.Wake()
+	<-asked
+	if p := c.Bootstrap().Percent; p != 10 || time.Since(c.LastUse()) > time.Hour {
+		t.Error(p, c.LastUse())
 	}
 }

@@ -75,6 +75,9 @@ func (h *Hooks) stream(i StreamInfo) {
 func (c *Client) dirProgress(p dirclient.Progress) {
 	switch p.Phase {
 	case dirclient.PhaseConsensus:
+		if c.Dormant() { // Wake tells of it
+			return
+		}
 		c.bootProgress(10, p.Phase.String())
 	case dirclient.PhaseMicrodescs:
 		pct := 25

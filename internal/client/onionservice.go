@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -40,6 +43,12 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 		return nil, err
 	}
 	cfg.Outbound, cfg.Tell = c.cfg.Outbound.Rest, c.tellOnion
+	if !c.cfg.Fast && !cfg.Single {
+		cfg.Spare = c.spare
+	}
+	if !c.cfg.Fast && !c.cfg.Prompt {
+		cfg.Second = c.seconds.wait
+	}
 	if !c.cfg.Fast {
 		cfg.Rest = func(circ *circuit.Circuit, closeIt func()) { c.served.keep(circ, closeIt) }
 	}
@@ -78,11 +87,40 @@ func (s serviceNetwork) Directory() (*netdir.Directory, <-chan struct{}) {
 	d := s.c.dirs.Directory()
 	select {
 	case <-s.c.poolReady: // there is enough to build circuits
-		return d, changed
 	default:
 		return nil, s.c.poolReady
 	}
+	if s.c.cfg.Fast || s.c.cfg.Prompt {
+		return d, changed
+	}
+	select {
+	case <-s.c.firstCirc: // C tor's waits until any circuit is there (have_completed_a_circuit)
+		return d, changed
+	default:
+		return nil, s.c.firstCirc
+	}
 }
+
+// spare has the pool keep a circuit that a service has built, and does not need: as C tor's, it stays until it is as old as those
+// that are built ahead.
+func (c *Client) spare(circ *circuit.Circuit, began time.Time) {
+	p := c.pool.Load()
+	if p == nil {
+		circ.Close(cell.DestroyNone, hsservice.ErrDone)
+		return
+	}
+	p.Rest(spareCircuit{circ}, began)
+}
+
+// spareCircuit is a circuit that nobody uses, as the pool sees it.
+type spareCircuit struct{ *circuit.Circuit }
+
+func (s spareCircuit) Exit() ident.RSAID           { return ident.RSAID{} }
+func (s spareCircuit) Allows(path.Dest) bool       { return false }
+func (s spareCircuit) Leads(int, ident.RSAID) bool { return false }
+func (s spareCircuit) Stable() bool                { return true } // services ask for no other
+func (s spareCircuit) Steered() bool               { return false }
+func (s spareCircuit) Close()                      { s.Circuit.Close(cell.DestroyNone, hsservice.ErrDone) }
 
 // Build builds a circuit for a service: the pool, which lends circuits to streams,
 // never sees it.

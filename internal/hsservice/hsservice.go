@@ -111,21 +111,27 @@ type Config struct {
 	// Rest takes over a circuit to a directory that has answered, and how it is closed; nil: it is closed at once, and
 	// uploads are made four at a time. With it, they are made all at once, as C tor's are.
 	Rest func(c *circuit.Circuit, closeIt func())
+	// Spare takes over a circuit to a relay that need not be an introduction point, and when it began; nil: it is closed.
+	Spare func(c *circuit.Circuit, began time.Time)
+	// Second returns what is closed at the next second of the client's clock. What the service begins by itself, it begins then, as
+	// C tor's does. Nil: it does not wait.
+	Second func() <-chan struct{}
 }
 
 // Service is a running onion service.
 type Service struct {
-	cfg      Config
-	live     atomic.Pointer[Live]
-	log      *slog.Logger
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	wg       sync.WaitGroup
-	kicked   chan struct{} // wakes tend
-	store    store
-	destroy  func(*circuit.Circuit) // closeCircuit, except in tests; may be called under the mutex
-	fleet    *fleet                 // nil: this is the only host. The mutex guards what changes
-	frontend *frontend              // nil: this is no frontend. The mutex guards it
+	cfg        Config
+	live       atomic.Pointer[Live]
+	log        *slog.Logger
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	wg         sync.WaitGroup
+	kicked     chan struct{} // wakes tend
+	store      store
+	destroy    func(*circuit.Circuit) // closeCircuit, except in tests; may be called under the mutex
+	endStreams func(*circuit.Circuit) // except in tests: of the same name
+	fleet      *fleet                 // nil: this is the only host. The mutex guards what changes
+	frontend   *frontend              // nil: this is no frontend. The mutex guards it
 
 	waiting   queue
 	opening   *rate.Limiter // of introductions
@@ -141,6 +147,7 @@ type Service struct {
 	points    []*point
 	epoch     uint64          // of new points (revoke.go)
 	least     uint64          // the epoch from which on points and their clients may stay
+	shutting  bool            // streams of clients of older epochs were ended, and their circuits end soon
 	launches  []time.Time     // of circuits to introduction points, in launchWindow
 	notBefore time.Time       // of the next launch, after a failure
 	extra     int             // points of a descriptor launched beyond those wanted, when there is none
@@ -189,7 +196,7 @@ func New(cfg Config) (*Service, error) {
 	s.waiting.counts = &s.counts
 	s.terms = stream.Terms{Reason: targetReason, Flush: s.flushTime, Log: s.log}
 	s.live.Store(&live)
-	s.store, s.destroy = s, closeCircuit
+	s.store, s.destroy, s.endStreams = s, closeCircuit, endStreams
 	shared := cfg.Fleet || len(cfg.Backends) > 0
 	if cfg.PQ == circuit.PQRequireAll {
 		if err := CheckPQ(shared, len(cfg.Masters) > 0); err != nil {
@@ -315,7 +322,7 @@ const longest = 30 * time.Second
 func (s *Service) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for s.awaitSecond() {
 		d, changed := s.cfg.Network.Directory()
 		wait := longest
 		if d != nil {
@@ -329,6 +336,19 @@ func (s *Service) run() {
 		case <-s.kicked:
 		case <-timer.C:
 		}
+	}
+}
+
+// awaitSecond waits for the next second, if the service waits for them; false: it is closed.
+func (s *Service) awaitSecond() bool {
+	if s.cfg.Second == nil {
+		return true
+	}
+	select {
+	case <-s.cfg.Second():
+		return true
+	case <-s.ctx.Done():
+		return false
 	}
 }
 

@@ -217,6 +217,7 @@ type clientCircuit struct {
 	effort uint32       // of the client's proof of work
 	open   atomic.Int64 // streams
 	epoch  uint64       // of the introduction point
+	shut   time.Time    // when its streams were ended, since the client may be one who must not come any more
 }
 
 // rendezvous builds a circuit to the rendezvous point and joins the client there.

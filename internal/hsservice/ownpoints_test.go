@@ -15,7 +15,12 @@ import (
 // two is quiet with the descriptors of two periods.
 func two(t *testing.T) *Service {
 	t.Helper()
-	s := quiet(t)
+	return twoOn(t, nowhere{})
+}
+
+func twoOn(t *testing.T, n Network) *Service {
+	t.Helper()
+	s := quietOn(t, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.descs = nil
@@ -46,11 +51,11 @@ func (s *Service) of(x *descriptor) (n int) {
 // TestOwnPoints: each descriptor has points of its own, names no others, and begins as many circuits as C tor's. Those of the
 // other one neither count nor are in the way.
 func TestOwnPoints(t *testing.T) {
-	s, now := two(t), time.Now()
-	defer down(s)
 	asked := make(chan path.Spec, 100)
+	s, now := twoOn(t, specs{nowhere{}, asked}), time.Now()
+	defer down(s)
 	s.mu.Lock()
-	s.cfg.Network, s.extra = specs{nowhere{}, asked}, extraPoints
+	s.extra = extraPoints
 	a, b := s.descs[0], s.descs[1]
 	var mine []*point
 	for i := range byte(2) {
@@ -181,7 +186,7 @@ func TestWaitsForAll(t *testing.T) {
 					t.Errorf("common %v, after %v: %v, %d points, a wait of %v", common, d, ok, len(own), wait)
 				}
 			}
-			after(a, commonTick, true)
+			after(a, 0, true)
 			after(b, fewPoints-time.Second, false)
 			after(b, fewPoints, !common)
 			after(b, fewPointsCommon-time.Second, !common)

@@ -250,6 +250,7 @@ var (
 // (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec and, if there is such a one, is
 // none of those to avoid.
 func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target, spec path.Spec, avoid []ident.RSAID) (c *circuit.Circuit, err error) {
+	began := time.Now()
 	if again.RSA.IsZero() {
 		c, err = s.buildAround(ctx, spec, avoid)
 	} else {
@@ -259,7 +260,7 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 		return nil, err
 	}
 	if !s.mayRegister(p, lastTarget(c).RSA) {
-		closeCircuit(c)
+		s.surplus(c, began, again.RSA.IsZero())
 		return nil, errSurplus
 	}
 	if err := s.register(ctx, p, c); err != nil {
@@ -267,6 +268,15 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 		return nil, err
 	}
 	return c, nil
+}
+
+// surplus ends a circuit that is not needed, or gives it away if it was built for any relay.
+func (s *Service) surplus(c *circuit.Circuit, began time.Time, anywhere bool) {
+	if anywhere && s.cfg.Spare != nil {
+		s.cfg.Spare(c, began)
+		return
+	}
+	closeCircuit(c)
 }
 
 // mayRegister reports whether a point whose circuit to a relay is there is still wanted, and drops it if not. More are launched
@@ -385,7 +395,8 @@ func (s *Service) removeLocked(p *point) {
 	s.points = slices.DeleteFunc(s.points, func(o *point) bool { return o == p })
 }
 
-// dropSurplusLocked ends the launches that are not needed, once enough points of a descriptor stand.
+// dropSurplusLocked ends the launches that are not needed, once enough points of a descriptor stand. With Config.Spare they go on:
+// their circuits are of use as such.
 func (s *Service) dropSurplusLocked(x *descriptor, now time.Time) {
 	if !s.enoughLocked(x, now) {
 		return
@@ -393,7 +404,9 @@ func (s *Service) dropSurplusLocked(x *descriptor, now time.Time) {
 	for _, p := range slices.Clone(s.points) {
 		if p.of == x && p.building && p.target.RSA.IsZero() {
 			s.removeLocked(p)
-			p.cancel()
+			if s.cfg.Spare == nil {
+				p.cancel()
+			}
 		}
 	}
 }

@@ -19,7 +19,12 @@ import (
 // what tend would.
 func quiet(t *testing.T) *Service {
 	t.Helper()
-	s, _ := hosted(t, nowhere{})
+	return quietOn(t, nowhere{})
+}
+
+func quietOn(t *testing.T, n Network) *Service {
+	t.Helper()
+	s, _ := hosted(t, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.points, s.descs = nil, []*descriptor{new(descriptor)}

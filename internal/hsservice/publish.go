@@ -30,9 +30,6 @@ const (
 	// all stand. So does this one, nearly always: where a relay does not answer, others are tried at once. But a service whose
 	// last point cannot be had must be found nevertheless.
 	fewPointsCommon = 30 * time.Second
-	// commonTick is how long after its first introduction point a service that looks like C tor's makes its first
-	// descriptor: C tor's has its points at the begin of one second of its own, and looks at the next whether they are there.
-	commonTick = time.Second
 	// minRetry and maxRetry bound the pause before a failed upload is tried again,
 	// which doubles.
 	minRetry, maxRetry = 5 * time.Second, 5 * time.Minute
@@ -151,9 +148,6 @@ func (s *Service) readyLocked(x *descriptor, now time.Time) (own []netdoc.HSIntr
 		if wait = from.Add(most).Sub(now); !from.IsZero() && wait > 0 {
 			return nil, wait, false
 		}
-	}
-	if wait = x.since.Add(commonTick).Sub(now); s.cfg.Rest != nil && wait > 0 {
-		return nil, wait, false
 	}
 	return own, 0, true
 }

@@ -3,7 +3,10 @@ package hsservice
 import (
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // An introduction does not say which authorized client it comes from, nor does any message
@@ -24,11 +27,15 @@ func (p *point) revokedOut(now time.Time) bool {
 	return !p.revoked.IsZero() && (!p.outSince.IsZero() || now.Sub(p.revoked) >= revokedLife)
 }
 
-// shutOutLocked closes the circuits of clients that came by points of older epochs, once
-// these points have ended. It returns how long that takes at most.
+// endTime is how long a circuit stays whose streams were ended. A client's link may keep DESTROY cells back for minutes when several
+// circuits end (channel.heldEnds), and drops what a closed circuit has not sent: the client would hear of nothing.
+const endTime = time.Second
+
+// shutOutLocked ends the streams of clients that came by points of older epochs, once these points have ended, and then
+// their circuits. It returns how long until there is something to do.
 func (s *Service) shutOutLocked(now time.Time) (wait time.Duration) {
 	wait = longest
-	if s.least == s.epoch {
+	if s.least == s.epoch && !s.shutting {
 		return wait
 	}
 	old := false
@@ -37,19 +44,34 @@ func (s *Service) shutOutLocked(now time.Time) (wait time.Duration) {
 			old, wait = true, min(wait, revokedLife-now.Sub(p.revoked))
 		}
 	}
-	if old {
-		return wait
-	}
-	s.least = s.epoch
-	for c, r := range s.clients {
-		if r.epoch < s.least {
-			s.destroy(c)
-		}
+	if !old {
+		s.least = s.epoch
 	}
 	for _, u := range s.pending {
 		if u.through.epoch < s.least {
 			u.cancel(errRevoked)
 		}
 	}
+	s.shutting = false
+	for c, r := range s.clients {
+		switch {
+		case r.epoch >= s.least:
+			continue
+		case r.shut.IsZero() && r.open.Load() > 0:
+			r.shut = now
+			s.wg.Go(panics.Contain(s.log, nil, func() { s.endStreams(c) }))
+		case r.shut.IsZero() || now.Sub(r.shut) >= endTime:
+			s.destroy(c)
+			continue
+		}
+		s.shutting, wait = true, min(wait, endTime-now.Sub(r.shut))
+	}
 	return wait
+}
+
+// endStreams tells a client that all its streams have ended.
+func endStreams(c *circuit.Circuit) {
+	if h := c.Last(); h != nil {
+		h.EndStreams(cell.EndDestroy)
+	}
 }

@@ -34,6 +34,8 @@ func TestRemovedClients(t *testing.T) {
 				defer s.Close()
 				var closed []*circuit.Circuit
 				s.destroy = func(c *circuit.Circuit) { closed = append(closed, c) } // under the mutex
+				told := make(chan *circuit.Circuit, 9)
+				s.endStreams = func(c *circuit.Circuit) { told <- c }
 				if err := s.Reload(Live{Clients: c.before}); err != nil {
 					t.Fatal(err)
 				}
@@ -84,6 +86,23 @@ func TestRemovedClients(t *testing.T) {
 				s.mu.Unlock()
 				synctest.Wait()
 				s.mu.Lock()
+				if slices.Contains(closed, came) {
+					t.Error("a circuit is closed before its streams' ends are out")
+				}
+				if got := len(told) == 1 && <-told == came; got != c.shut {
+					t.Errorf("the streams of a client that came before end: %v", got)
+				}
+				if got := s.clientOnLocked(came) == nil; got != c.shut {
+					t.Errorf("such a client can open no more streams: %v", got)
+				}
+				s.tendPointsLocked(time.Now())
+				if len(told) > 0 {
+					t.Error("the streams end twice")
+				}
+				s.mu.Unlock()
+				time.Sleep(endTime) // virtual
+				s.mu.Lock()
+				s.tendPointsLocked(time.Now())
 				if got := slices.Contains(closed, came); got != c.shut {
 					t.Errorf("the circuit of a client that came before is closed: %v", got)
 				}

@@ -123,7 +123,7 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	}
 	r := s.clientOn(h.Circuit())
 	if r == nil {
-		return nil // the circuit has closed
+		return nil // the circuit has closed, or will in a moment
 	}
 	if live := s.live.Load(); live.MaxStreams > 0 && r.open.Load() >= int64(live.MaxStreams) {
 		s.counts.refusedStreams.Add(1)
@@ -173,9 +173,16 @@ func (s *Service) room(r *clientCircuit) bool {
 	return free > 0 && r.open.Load() < 1+free/4
 }
 
-// clientOn returns what is known of a circuit, or nil if it has closed.
+// clientOn returns what is known of a circuit, or nil if it has closed, or its client may have been removed.
 func (s *Service) clientOn(c *circuit.Circuit) *clientCircuit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clients[c]
+	return s.clientOnLocked(c)
+}
+
+func (s *Service) clientOnLocked(c *circuit.Circuit) *clientCircuit {
+	if r := s.clients[c]; r != nil && r.epoch >= s.least {
+		return r
+	}
+	return nil
 }

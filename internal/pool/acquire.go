@@ -235,7 +235,7 @@ func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
 func (p *Pool) fitsLocked(e *entry, w *waiter, now time.Time) bool {
 	r := &w.req
 	switch {
-	case e.retired || e.private || e.steered || e.leases >= p.cfg.MaxStreams || e.dead():
+	case e.retired || e.private || e.steered || e.idle || e.leases >= p.cfg.MaxStreams || e.dead():
 		return false
 	case !e.clean() && (e.epoch != w.epoch || r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxCircuitDirtiness):
 		return false
@@ -260,7 +260,7 @@ func (p *Pool) fitsLocked(e *entry, w *waiter, now time.Time) bool {
 
 // bestLocked returns the open circuit to use for a request: a dirty one before a
 // clean one, of dirty ones the youngest, and of clean ones the oldest, which
-// would expire first.
+// would expire first. As C tor's, a pool that looks like it takes a conflux set before all other circuits.
 func (p *Pool) bestLocked(w *waiter, now time.Time) *entry {
 	var best *entry
 	for _, e := range p.entries {
@@ -268,6 +268,10 @@ func (p *Pool) bestLocked(w *waiter, now time.Time) *entry {
 			continue
 		}
 		switch {
+		case best != nil && p.cfg.Common != nil && e.set != best.set:
+			if e.set {
+				best = e
+			}
 		case best == nil, best.clean() && !e.clean(),
 			!best.clean() && !e.clean() && e.dirty.After(best.dirty),
 			best.clean() && e.clean() && e.built.Before(best.built):

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
 )
 
 // Common has a pool build ahead, keep and close circuits as C tor's clients do, which their guards see. All
@@ -19,8 +20,9 @@ type Common struct {
 	Server func() bool
 	// Prompt has the first second begin when the pool opens, and not one later.
 	Prompt bool
-	// Swept, if not nil, is called when circuits were closed that are too old.
-	Swept func(time.Time)
+	// Swept, if not nil, is called when circuits were closed that are too old, and Second after all else that a second has.
+	Swept  func(time.Time)
+	Second func()
 }
 
 const (
@@ -57,6 +59,18 @@ func (p *Pool) keepCommon() {
 	}
 }
 
+// Rest takes over a circuit for onion services that nobody needs. It stays as long as one that was built ahead when it began, and
+// counts as such, but nobody gets it.
+func (p *Pool) Rest(c PooledCircuit, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.cfg.Common == nil {
+		c.Close()
+		return
+	}
+	p.keepLocked(&entry{c: c, internal: true, idle: true, built: began, expires: began.Add(p.idleLocked(began))})
+}
+
 // serve does what requests wait for.
 func (p *Pool) serve() {
 	p.mu.Lock()
@@ -70,6 +84,9 @@ func (p *Pool) second(now time.Time) {
 	swept := p.secondLocked(now)
 	if f := p.cfg.Common.Swept; swept && f != nil {
 		f(now)
+	}
+	if f := p.cfg.Common.Second; f != nil {
+		f()
 	}
 }
 
@@ -150,7 +167,7 @@ func (p *Pool) aheadLocked(now time.Time) {
 	if clean >= maxUnused || len(p.launches) >= p.cfg.MaxClientCircuitsPending {
 		return
 	}
-	if t, ok := p.nextAheadLocked(internal, stable); ok {
+	if t, ok := p.nextAheadLocked(internal, stable, now); ok {
 		p.launchLocked(t, ident.RSAID{}, nil, nil, now)
 		p.total.Preemptive++
 		return
@@ -162,7 +179,7 @@ func (p *Pool) aheadLocked(now time.Time) {
 }
 
 // nextAheadLocked returns what the next circuit without a set is for, if one is wanted.
-func (p *Pool) nextAheadLocked(internal, stable int) (target, bool) {
+func (p *Pool) nextAheadLocked(internal, stable int, now time.Time) (target, bool) {
 	var inside target
 	for _, t := range p.wantedLocked() {
 		switch {
@@ -174,11 +191,17 @@ func (p *Pool) nextAheadLocked(internal, stable int) (target, bool) {
 			return t, true
 		}
 	}
-	if inside.hops == 0 {
-		return target{}, false
+	if p.cfg.Common.Server() && stable < wantServer {
+		// That it is wanted counts as a use (needs_hs_server_circuits): a host of services predicts for ever.
+		if inside.hops == 0 {
+			inside = target{internal: true, hops: path.DefaultHops}
+		}
+		p.predictLocked(inside, now)
+		inside.stable = true
+		return inside, true
 	}
-	inside.stable = true
-	if p.cfg.Common.Server() && stable < wantServer || stable < wantStableInternal || internal < wantInternal {
+	if inside.hops > 0 && (stable < wantStableInternal || internal < wantInternal) {
+		inside.stable = true
 		return inside, true
 	}
 	return target{}, false

@@ -214,3 +214,42 @@ func TestCommonLearns(t *testing.T) {
 		}
 	})
 }
+
+// TestCommonTakesSets: streams go by a set if one is there, whatever else is older or was used before, unless the pool need not look like C
+// tor's.
+func TestCommonTakesSets(t *testing.T) {
+	for _, common := range []bool{true, false} {
+		b := &fakeBuilder{took: 100 * time.Millisecond}
+		cfg := asCommon(3 * time.Minute)
+		if !common {
+			cfg = bare()
+		}
+		run(t, cfg, b, func(p *Pool) {
+			now := time.Now()
+			web := Spec{Spec: path.Spec{Dests: []path.Dest{{Port: 443}}}}
+			plain, set := circuit(1, web), circuit(2, web)
+			p.mu.Lock()
+			p.entries = []*entry{{c: plain, built: now.Add(-time.Minute), expires: now.Add(time.Hour)}, {c: set, set: true, built: now, expires: now.Add(time.Hour)}}
+			p.mu.Unlock()
+			first := acquire(t, p, to(443, key("a"))) // of clean ones
+			p.mu.Lock()
+			for _, e := range p.entries {
+				e.dirty, e.key = time.Time{}, key("a")
+				if !e.set {
+					e.dirty = now
+				}
+			}
+			p.mu.Unlock()
+			second := acquire(t, p, to(443, key("a"))) // the other one was used
+			for i, l := range []*Lease{first, second} {
+				want := plain
+				if common {
+					want = set
+				}
+				if l.Circuit != PooledCircuit(want) {
+					t.Errorf("common %v, stream %d: another circuit than number %d", common, i, want.exit[0])
+				}
+			}
+		})
+	}
+}

@@ -70,6 +70,9 @@ const maxPredicted = 64
 
 // predictLocked remembers that a target was asked for.
 func (p *Pool) predictLocked(t target, now time.Time) {
+	if p.cfg.Common != nil && len(p.predicted) == 0 {
+		p.drawPredictLocked()
+	}
 	_, known := p.predicted[t]
 	if !known && len(p.predicted) >= maxPredicted {
 		old := p.wantedLocked()
@@ -80,21 +83,32 @@ func (p *Pool) predictLocked(t target, now time.Time) {
 }
 
 // SetAvailable changes for how long clean circuits are kept: d, and for up to twice as long
-// (chosen at random) circuits are built for what was used before. The consensus says d.
+// (chosen at random) circuits are built for what was used before. The consensus says d. With Config.Common, it is chosen at
+// the first time, and then when something is used and nothing is predicted, as in C tor: not with each consensus.
 func (p *Pool) SetAvailable(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg.CleanTimeout, p.cfg.Predict = d, d
-	if r := p.cfg.Rand; r != nil && d > 0 {
-		p.cfg.Predict += time.Duration(r.Int64N(int64(d)))
+	p.cfg.CleanTimeout = d
+	if p.cfg.Common == nil || !p.drawn {
+		p.drawPredictLocked()
 	}
+	p.drawn = true
 	p.kick()
+}
+
+// drawPredictLocked draws for how long something is predicted.
+func (p *Pool) drawPredictLocked() {
+	d := p.cfg.CleanTimeout
+	if r := p.cfg.Rand; r != nil && d > 0 {
+		d += time.Duration(r.Int64N(int64(d)))
+	}
+	p.cfg.Predict = d
 }
 
 // expiresLocked returns when the circuit of a launch is closed, if it is still clean then.
 func (p *Pool) expiresLocked(l *launch, now time.Time) time.Time {
 	if p.cfg.Common != nil {
-		return l.began.Add(p.idleLocked(l.began))
+		return l.began.Add(l.idle)
 	}
 	return p.cleanUntilLocked(now)
 }

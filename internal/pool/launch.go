@@ -45,6 +45,7 @@ type launch struct {
 	learns  bool          // it is built to learn how long that takes
 	set     bool          // a conflux set was asked for
 	epoch   int           // of the requests that wait for it
+	idle    time.Duration // from its begin until the circuit closes if nobody uses it, if Config.Common is set
 	cancel  context.CancelCauseFunc
 }
 
@@ -147,6 +148,9 @@ func (p *Pool) beginLocked(l *launch, avoid []ident.RSAID) *launch {
 			}
 		}
 	}
+	if p.cfg.Common != nil {
+		l.idle = p.idleLocked(now) // now, as in C tor: the circuit itself may be the last that is learned from
+	}
 	spec.Slow = func() { p.isSlow(l) }
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	l.cancel = cancel
@@ -190,6 +194,7 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 		p.total.Failed++
 		p.noteFailureLocked(l, err, now)
 	}
+	p.servePrivateLocked(l, now)
 	for _, w := range p.waiters {
 		if w.launch == l {
 			w.launch = nil
@@ -202,6 +207,20 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 	}
 	p.scheduleLocked()
 	p.kick()
+}
+
+// servePrivateLocked gives the circuit of a launch that was for one request alone to that one: another could take it that waits for
+// longer, and whose own launch would then fit nobody.
+func (p *Pool) servePrivateLocked(l *launch, now time.Time) {
+	i := slices.IndexFunc(p.waiters, func(w *waiter) bool { return l.private && w.launch != nil && (w.launch == l || w.launch.hedge == l) })
+	if i < 0 {
+		return
+	}
+	w := p.waiters[i]
+	if e := p.bestLocked(w, now); e != nil {
+		p.waiters = slices.Delete(p.waiters, i, i+1)
+		p.leaseLocked(e, w, now)
+	}
 }
 
 // add takes the new circuit of a launch into the pool.

@@ -161,6 +161,7 @@ type Pool struct {
 	probeAt   time.Time // of the next launch ahead, after failures
 	restUntil time.Time // until then, little is built ahead for onion services
 	epoch     int       // grows with NewIdentity, if Common is set
+	drawn     bool      // Config.Predict was drawn
 	sweeps    int       // seconds until circuits are closed that are too old, if Common is set
 	closed    bool
 	total     Totals
@@ -181,6 +182,7 @@ type entry struct {
 	private  bool   // given to one owner for ever
 	retired  bool   // takes no new streams
 	steered  bool   // it gets only the streams that a controller attaches
+	idle     bool   // nobody gets it: see Pool.Rest
 	learns   bool   // it was built to learn how long that takes
 }
 
