@@ -44,13 +44,13 @@ type subject interface {
 }
 
 // quirks are the known differences of another project's client, each with the
-// check that allows for it. Chive's own client has none.
+// check that allows for it. Chive's own client has one, which is C tor's.
 type quirks struct {
 	noHalfClose   bool // it ends a stream in both directions at once
 	noPins        bool // it has no option to choose relays
 	noNameErrors  bool // it answers a name that does not exist with a general failure
 	vagueRefusals bool // it answers with a general failure when it finds no exit to ask
-	hopsExits     bool // the next stream of one token may prefer a fresh conflux set
+	hopsExits     bool // a stream may prefer a conflux set to the circuit that its token used before
 	keepsBadCache bool // it cannot start with a cache of another network, or a truncated one
 	manyGuards    bool // it always spreads its circuits over its primary guards
 	seeksExitLong bool // for two minutes it continues to look for an exit that accepts the address

@@ -39,8 +39,10 @@ type Options struct {
 	VotingInterval  time.Duration  // whole seconds, 10 at least, default 300
 	ValidIntervals  int            // voting intervals for which a consensus is valid, 2 at least, default 3 hours' worth
 
+	// Names gives nodes other nicknames than the role and a number from 0, such as "exit0".
+	Names map[string]string
 	// Extra holds further torrc lines, by "*", by role ("auth", "relay", "exit",
-	// "client") and by nickname (the role and a number from 0, such as "exit0").
+	// "client") and by nickname.
 	Extra map[string][]string
 	// Bandwidth gives relays' measured bandwidths in kB/s by nickname; others
 	// have 10,000. A consensus has them from three authorities on.

@@ -2,6 +2,7 @@ package ctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -90,8 +91,13 @@ func plan(opts Options) (*Network, error) {
 	nw.run = newRunner()
 	for role, count := range []int{Authority: opts.Authorities, Relay: opts.Relays, Exit: opts.Exits, Client: opts.Clients} {
 		for i := range count {
-			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("%s%d", Role(role), i), Role: Role(role)})
+			name := usualName(Role(role), i)
+			nw.Nodes = append(nw.Nodes, &Node{Name: cmp.Or(opts.Names[name], name), Role: Role(role)})
 		}
+	}
+	if err := nw.checkNames(); err != nil {
+		nw.Close()
+		return nil, err
 	}
 	if err := nw.findTors(); err != nil {
 		nw.Close()
@@ -104,6 +110,28 @@ func plan(opts Options) (*Network, error) {
 		}
 	}
 	return nw, nil
+}
+
+// usualName is the nickname of a role's i-th node.
+func usualName(r Role, i int) string { return fmt.Sprintf("%s%d", r, i) }
+
+// checkNames reports what Options.Names gives to no node, or to two.
+func (nw *Network) checkNames() error {
+	usual, taken, count := map[string]bool{}, map[string]bool{}, map[Role]int{}
+	for _, n := range nw.Nodes {
+		usual[usualName(n.Role, count[n.Role])] = true
+		count[n.Role]++
+		if taken[n.Name] {
+			return fault.New(fault.Config, "two nodes are called %s", n.Name)
+		}
+		taken[n.Name] = true
+	}
+	for name := range nw.opts.Names {
+		if !usual[name] {
+			return fault.New(fault.Config, "there is no node %q to call by another name", name)
+		}
+	}
+	return nil
 }
 
 // findTors looks up the programs of Options.Tors.

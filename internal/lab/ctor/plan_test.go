@@ -88,3 +88,26 @@ func TestTors(t *testing.T) {
 		}
 	}
 }
+
+// TestNames: a node has the nickname that is given for its usual one; what names no node, or two alike, is refused.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "tor")
+	for _, p := range []string{program, filepath.Join(dir, "tor-gencert")} {
+		if err := os.WriteFile(p, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for names, want := range map[[2]string]string{{"auth1", "moria"}: "", {"auth3", "moria"}: `no node "auth3"`, {"auth1", "relay0"}: "two nodes are called relay0"} {
+		nw, err := plan(Options{TorPath: program, Dir: t.TempDir(), Names: map[string]string{names[0]: names[1]}})
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%v: %v", names, err)
+		case err == nil:
+			if nw.Node("moria") == nil || nw.Node("auth1") != nil || nw.Node("moria").Role != Authority {
+				t.Errorf("%v: %v", names, nw.nicknames())
+			}
+			nw.Close()
+		}
+	}
+}
