@@ -26,7 +26,7 @@ func appearanceCommand() *cobra.Command {
 	var tor, page, jsonFile string
 	var clients int
 	var idle, delay time.Duration
-	var more []string
+	var more, both []string
 	var program string
 	cmd := &cobra.Command{
 		Use:   "appearance",
@@ -66,8 +66,9 @@ too, with further lines of its torrc: without any difference the comparison sees
 			} else if allowed, err = appearance.Allowed(v); err != nil {
 				return err
 			}
+			second.Torrc = append(second.Torrc, both...)
 			s, err := appearance.Run(ctx, appearance.Plan{Tor: path, Clients: clients, Idle: idle, Delay: delay,
-				Subjects: []appearance.Subject{{Name: "first", Command: []string{path}}, second}})
+				Subjects: []appearance.Subject{{Name: "first", Command: []string{path}, Torrc: both}, second}})
 			if err != nil {
 				return err
 			}
@@ -91,11 +92,12 @@ too, with further lines of its torrc: without any difference the comparison sees
 	f.DurationVar(&idle, "idle", 45*time.Second, "`TIME` between the first connection and the first use")
 	f.DurationVar(&delay, "delay", 0, "`TIME` that each link between a client and a relay takes, one way")
 	f.StringArrayVar(&more, "tor-option", nil, "`LINE` of the torrc of a C tor that is compared instead of Chive; may be repeated")
+	f.StringArrayVar(&both, "option", nil, "`LINE` of the torrc of both programs, such as 'ConnectionPadding 0'; may be repeated")
 	f.StringVar(&program, "chive", "", "`PATH` of another chive, which is compared instead of this one")
 	f.StringVar(&page, "write", "", "write the table as a page to `FILE`")
 	f.StringVar(&jsonFile, "json", "", "write the rows to `FILE`, as JSON")
 	f.SortFlags = false
-	cmd.AddCommand(appearancePathsCommand(), appearanceAnswersCommand(), appearanceDayCommand())
+	cmd.AddCommand(appearancePathsCommand(), appearanceAnswersCommand(), appearanceParamsCommand(), appearanceBridgesCommand(), appearanceDayCommand())
 	return cmd
 }
 

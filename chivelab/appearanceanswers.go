@@ -10,14 +10,11 @@ import (
 	"github.com/chivenet/chive/chivelab/internal/appearance"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/lab"
 )
 
 // appearanceAnswersCommand compares what bridges of Chive's and of C tor's answer to probes.
 func appearanceAnswersCommand() *cobra.Command {
-	var tor string
-	var own bool
+	var both pair
 	cmd := &cobra.Command{
 		Use:   "answers",
 		Short: "Compare what a bridge of Chive's answers to probes with what one of C tor's does",
@@ -25,12 +22,7 @@ func appearanceAnswersCommand() *cobra.Command {
 TLS, HTTP, bytes that are nothing, silence, cells. It fails if an answer differs and that is not known, or is known and gone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			path, err := lab.FindTor(tor)
-			if err != nil {
-				return err
-			}
-			self, err := child.Self()
-			if err != nil {
+			if err := both.find(); err != nil {
 				return err
 			}
 			dir, err := os.MkdirTemp("", "chivelab-answers-")
@@ -38,11 +30,7 @@ TLS, HTTP, bytes that are nothing, silence, cells. It fails if an answer differs
 				return fault.Wrap(fault.Local, err)
 			}
 			defer func() { err = errors.Join(err, fault.Wrap(fault.Local, os.RemoveAll(dir))) }()
-			first, second := appearance.Subject{Name: "C tor", Command: []string{path}}, appearance.Subject{Name: "Chive", Command: []string{self, "tor"}, Chive: true}
-			if own {
-				second = first
-			}
-			all, err := appearance.Answers(cmd.Context(), dir, [2]appearance.Subject{first, second})
+			all, err := appearance.Answers(cmd.Context(), dir, both.subjects("C tor", "Chive"))
 			if err != nil {
 				return err
 			}
@@ -52,7 +40,7 @@ TLS, HTTP, bytes that are nothing, silence, cells. It fails if an answer differs
 				if a.Different() {
 					verdict = "DIFFERS: " + a.First + "\n    Chive: " + a.Second
 				}
-				if own {
+				if both.own {
 					a.Known = ""
 				} else if a.Known != "" {
 					verdict += "\n    known: " + a.Known
@@ -67,9 +55,7 @@ TLS, HTTP, bytes that are nothing, silence, cells. It fails if an answer differs
 			return nil
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
-	f.BoolVar(&own, "itself", false, "compare C tor with itself instead")
-	f.SortFlags = false
+	both.flags(cmd)
+	cmd.Flags().SortFlags = false
 	return cmd
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/chivelab/internal/appearance"
 	"github.com/chivenet/chive/internal/cli"
-	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/child"
 )
 
 // appearanceDayCommand has what compares a day of clients in the simulator Shadow.
@@ -21,44 +17,30 @@ func appearanceDayCommand() *cobra.Command {
 }
 
 func appearanceDayWriteCommand() *cobra.Command {
-	d := &appearance.Day{Tor: "tor"}
-	own := false
+	d := &appearance.Day{}
+	var both pair
 	c := &cobra.Command{
 		Use:   "write DIR",
 		Short: "Write the network of a day as a directory that Shadow simulates",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if d.Lab == "" {
-				if d.Lab, err = child.Self(); err != nil {
-					return err
-				}
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := both.find(); err != nil {
+				return err
 			}
-			if d.Tor, err = exec.LookPath(d.Tor); err != nil {
-				return fault.New(fault.Config, "--tor: %w", err)
-			}
-			for _, at := range []*string{&d.Lab, &d.Tor} {
-				if *at, err = filepath.Abs(*at); err != nil {
-					return fault.Wrap(fault.Local, err)
-				}
-			}
-			d.Subjects = [2]appearance.Subject{{Name: "first", Command: []string{d.Tor}}, {Name: "second", Command: []string{d.Lab, "tor"}, Chive: true}}
-			if own {
-				d.Subjects[1] = appearance.Subject{Name: "second", Command: []string{d.Tor}}
-			}
+			d.Tor, d.Lab, d.Subjects = both.tor, both.self, both.subjects("first", "second")
 			if err := d.Write(args[0]); err != nil {
 				return err
 			}
 			return cli.Printf(c, "next: (cd %s && shadow shadow.yaml > shadow.log) && chivelab appearance day read %s\n", args[0], args[0])
 		},
 	}
+	both.flags(c)
 	f := c.Flags()
-	f.StringVar(&d.Tor, "tor", "tor", "`PATH` of C tor")
-	f.StringVar(&d.Lab, "program", "", "`PATH` of a chivelab that is dynamically linked (default: this program)")
+	f.StringVar(&both.self, "program", "", "`PATH` of a chivelab that is dynamically linked (default: this program)")
 	f.IntVar(&d.Clients, "clients", 4, "`NUMBER` of clients of each program that are idle, that fetch pages, and that have an onion service")
 	f.DurationVar(&d.Before, "before", 25*time.Hour, "`TIME` until the clients start: after a day the authorities share randomness")
 	f.DurationVar(&d.Time, "time", 24*time.Hour, "`TIME` that is recorded")
 	f.Uint64Var(&d.Seed, "seed", 1, "`SEED` of what is drawn")
-	f.BoolVar(&own, "itself", false, "compare C tor with itself")
 	f.SortFlags = false
 	return c
 }

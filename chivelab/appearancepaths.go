@@ -10,16 +10,13 @@ import (
 	"github.com/chivenet/chive/chivelab/internal/appearance"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/lab/child"
-	"github.com/chivenet/chive/lab"
 )
 
 // appearancePathsCommand compares the relays that Chive's client and C tor's choose.
 func appearancePathsCommand() *cobra.Command {
-	var tor string
+	var both pair
 	var paths int
 	var limit time.Duration
-	var own bool
 	cmd := &cobra.Command{
 		Use:   "paths",
 		Short: "Compare the relays that Chive's client chooses for its circuits with those that C tor's does",
@@ -28,21 +25,12 @@ func appearancePathsCommand() *cobra.Command {
 exit are of one distribution. It fails if one is above the value that one of a thousand pairs exceeds by chance.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := lab.FindTor(tor)
-			if err != nil {
-				return err
-			}
-			self, err := child.Self()
-			if err != nil {
+			if err := both.find(); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			first, second := appearance.Subject{Name: "C tor", Command: []string{path}}, appearance.Subject{Name: "Chive", Command: []string{self, "tor"}, Chive: true}
-			if own {
-				second = first
-			}
-			tests, err := appearance.Paths(ctx, appearance.PathPlan{Tor: path, Paths: paths, Subjects: [2]appearance.Subject{first, second}})
+			tests, err := appearance.Paths(ctx, appearance.PathPlan{Tor: both.tor, Paths: paths, Subjects: both.subjects("C tor", "Chive")})
 			if err != nil {
 				return err
 			}
@@ -61,11 +49,10 @@ exit are of one distribution. It fails if one is above the value that one of a t
 			return nil
 		},
 	}
+	both.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.IntVar(&paths, "paths", 10_000, "`NUMBER` of circuits of each program")
 	f.DurationVar(&limit, "time", 20*time.Minute, "`TIME` after which it gives up")
-	f.BoolVar(&own, "itself", false, "compare C tor with itself instead")
 	f.SortFlags = false
 	return cmd
 }

@@ -26,7 +26,7 @@ func Allowed(v Versions) (map[string]Known, error) { return readAllowed(allowedT
 // or " (OpenSSL VERSION)" for differences from such a C tor alone.
 func readAllowed(text string, v Versions) (map[string]Known, error) {
 	known := map[string]bool{}
-	for _, f := range features() {
+	for _, f := range append(features(), in(asClient, paramFeatures())...) {
 		known[f.name] = true
 	}
 	out := map[string]Known{}

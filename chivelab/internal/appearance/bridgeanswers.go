@@ -43,7 +43,7 @@ func Answers(ctx context.Context, dir string, subjects [2]Subject) (out []Answer
 		defer func() { err = errors.Join(err, stop()) }()
 		addrs[i] = addr
 	}
-	all := probes()
+	all := append(probes(), linkProbes()...)
 	out = make([]Answer, len(all))
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup

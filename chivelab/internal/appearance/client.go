@@ -85,8 +85,8 @@ func (nw *network) newClient(n int, s *Subject, as role) (*client, error) {
 
 func (c *client) serviceDir() string { return filepath.Join(c.dir, "service") }
 
-// start runs the program and waits until it says that it is connected.
-func (c *client) start(ctx context.Context, nw *network) (*ctor.Control, error) {
+// launch runs the program and connects to its control port.
+func (c *client) launch(ctx context.Context, nw *network) (*ctor.Control, error) {
 	cookie := filepath.Join(c.dir, "data", "control_auth_cookie")
 	if err := os.Remove(cookie); err != nil && !os.IsNotExist(err) {
 		return nil, fault.Wrap(fault.Local, err)
@@ -107,6 +107,12 @@ func (c *client) start(ctx context.Context, nw *network) (*ctor.Control, error) 
 		ctl, err = ctor.DialControl(ctx, c.control, cookie)
 		return err
 	})
+	return ctl, err
+}
+
+// start runs the program and waits until it says that it is connected.
+func (c *client) start(ctx context.Context, nw *network) (*ctor.Control, error) {
+	ctl, err := c.launch(ctx, nw)
 	if err != nil {
 		return nil, err
 	}

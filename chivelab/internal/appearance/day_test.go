@@ -1,13 +1,21 @@
 package appearance
 
 import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/chivenet/chive/authority"
 )
 
 // made is a trace of a client that does little.
@@ -41,10 +49,11 @@ func TestCompareDay(t *testing.T) {
 	}
 	other := made("second", 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5)
 	other.Circuits[0].Reason = 9
+	other.Circuits = append(other.Circuits, TraceCircuit{Began: 102}, TraceCircuit{Began: 103}) // their link ended without DESTROY
 	other.Requests[0].Form = "GET /tor/hs/3/DIGEST HTTP/1.0"
 	other.Links = append(other.Links, other.Links[0], other.Links[0], other.Links[0])
 	apart := rowsOf(made("first", 1, 3, 5), other)
-	for _, name := range []string{"idle-links", "idle-reasons", "idle-requests", "idle-consensus"} {
+	for _, name := range []string{"idle-links", "idle-circuits-left", "idle-reasons", "idle-requests", "idle-consensus"} {
 		if r := apart[name]; !r.Different {
 			t.Errorf("%s does not differ: %s and %s", name, r.First, r.Second)
 		}
@@ -79,11 +88,67 @@ func TestDayRules(t *testing.T) {
 	}
 }
 
+// TestDayStart: a service that begins before its client's clock lets it, does something between its seconds, or drops what it does not
+// need, differs.
+func TestDayStart(t *testing.T) {
+	service := func(subject string, after float64, spares int, tick func(i int) float64) *Trace {
+		out := made(subject, 1, 3, 5)
+		out.Role = dayService
+		at := out.start() + after
+		for range spares {
+			out.Circuits = append(out.Circuits, TraceCircuit{Began: at, Asked: 4, Relays: []int{1, 2, 3, 4}})
+		}
+		out.Circuits = append(out.Circuits, TraceCircuit{Began: at, Asked: 4, Said: []string{"ESTABLISH_INTRO"}})
+		out.Requests = append(out.Requests, TraceRequest{At: at + 1, Form: "POST /tor/hs/3/publish HTTP/1.0"})
+		for i := range 40 {
+			out.Circuits = append(out.Circuits, TraceCircuit{Began: at + 100 + tick(i), Asked: 3})
+		}
+		return out
+	}
+	whole := func(i int) float64 { return float64(i) }
+	first := service("first", 2, 4, whole)
+	for _, c := range []struct {
+		second *Trace
+		differ []string
+	}{
+		{service("second", 2.3, 4, whole), nil},
+		{service("second", 0.2, 0, func(i int) float64 { return 1.1 * float64(i) }), []string{"service-circuits-second", "service-points-start", "service-spares", "service-uploads-start"}},
+	} {
+		var differ []string
+		for _, r := range CompareDay([]*Trace{first, c.second}, "first", "second") {
+			switch r.Name {
+			case "service-circuits-second", "service-points-start", "service-spares", "service-uploads-start", "service-directory-relays":
+				if r.Unknown {
+					t.Errorf("%s is unknown", r.Name)
+				}
+				if r.Different {
+					differ = append(differ, r.Name)
+				}
+			}
+		}
+		slices.Sort(differ)
+		if !slices.Equal(differ, c.differ) {
+			t.Errorf("%v differ, not %v", differ, c.differ)
+		}
+	}
+}
+
 // TestDayWrite: the simulator gets a host for each client, the recording relays, the authorities that know them, and
 // no directory of before.
 func TestDayWrite(t *testing.T) {
 	d := &Day{Tor: "/bin/tor", Lab: "/bin/chivelab", Clients: 1, Before: time.Hour, Time: 2 * time.Hour, Seed: 3,
 		Subjects: [2]Subject{{Name: "first", Command: []string{"/bin/tor"}}, {Name: "second", Command: []string{"/bin/chivelab", "tor"}, Chive: true}}}
+	one, err := rsa.GenerateKey(rand.Reader, 1024) // real ones for all take long
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	d.relayKey = func() (*rsa.PrivateKey, error) { return one, nil }
+	d.authorityKeys = func(string, string) (*authority.Keys, error) {
+		made++
+		id := fmt.Sprintf("%040X", made)
+		return &authority.Keys{V3Ident: id, RSA: id, Ed25519: base64.RawStdEncoding.EncodeToString(bytes.Repeat([]byte{byte(made)}, 32))}, nil
+	}
 	dir := filepath.Join(t.TempDir(), "day")
 	if err := d.Write(dir); err != nil {
 		t.Fatal(err)

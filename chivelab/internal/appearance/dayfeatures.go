@@ -77,6 +77,25 @@ func dayFeatures(role string) []dayFeature {
 		{"circuits", "circuits of several hops", ratio{1.2, 3}, func(t *Trace) []string { return count(len(t.several())) }},
 		{"circuits-life", "seconds until the client closes such a circuit", spread{20, 0.3}, numbersOf(func(t *Trace) []float64 { return t.lives(t.several()) })},
 		{"sets", "legs of conflux sets", ratio{1.3, 3}, func(t *Trace) []string { return count(len(t.saying("CONFLUX_LINK"))) }},
+		{"circuits-second", "whether such circuits begin at the usual part of a second: C tor's begin by its clock, but for those that somebody waits for", share{20, 0.1}, (*Trace).onSecond},
+		{"circuits-left", "circuits that the client has not destroyed when their connection ends", ratio{4, 1.5}, func(t *Trace) []string {
+			n := 0
+			for _, c := range t.Circuits {
+				if c.Destroyed == 0 && c.Link < len(t.Links) && t.Links[c.Link].Ended > 0 {
+					n++
+				}
+			}
+			return count(n)
+		}},
+		{"directory-relays", "relays that circuits of one hop lead to", mean{Within: 1}, func(t *Trace) []string {
+			at := map[int]bool{}
+			for _, c := range t.single() {
+				if len(c.Relays) > 0 {
+					at[c.Relays[0]] = true
+				}
+			}
+			return count(len(at))
+		}},
 		{"directory-circuits", "circuits of one hop", ratio{1.3, 2}, func(t *Trace) []string { return count(len(t.Circuits) - len(t.several())) }},
 		{"directory-life", "seconds until the client closes such a circuit", spread{6, 0.6}, numbersOf(func(t *Trace) []float64 { return t.lives(t.single()) })},
 		{"reasons", "the reasons of DESTROY", same{}, func(t *Trace) []string {
@@ -122,6 +141,21 @@ func dayFeatures(role string) []dayFeature {
 			dayFeature{"begin-life", "seconds until the client closes such a circuit", spread{6, 0.6}, numbersOf(func(t *Trace) []float64 { return t.lives(t.saying("BEGIN")) })})
 	case dayService:
 		out = append(out,
+			dayFeature{"points-start", "seconds from the first request for the directory to the first circuit for introductions", mean{Within: 0.6}, func(t *Trace) []string {
+				return t.afterStart(began(t.saying("ESTABLISH_INTRO")))
+			}},
+			dayFeature{"uploads-start", "seconds from the first request for the directory to the first upload", mean{Within: 0.6}, func(t *Trace) []string {
+				return t.afterStart(t.asked("POST "))
+			}},
+			dayFeature{"spares", "circuits of four hops of the first minute that are for nothing", mean{Within: 1}, func(t *Trace) []string {
+				n := 0
+				for _, c := range t.several() {
+					if c.Asked == 4 && len(c.Said) == 0 && c.Began < t.start()+60 {
+						n++
+					}
+				}
+				return count(n)
+			}},
 			dayFeature{"points", "circuits with ESTABLISH_INTRO", ratio{1.3, 3}, func(t *Trace) []string { return count(len(t.saying("ESTABLISH_INTRO"))) }},
 			dayFeature{"points-life", "seconds until the service closes such a circuit", spread{6, 0.6}, numbersOf(func(t *Trace) []float64 { return t.lives(t.saying("ESTABLISH_INTRO")) })},
 			dayFeature{"uploads", "uploads of descriptors", ratio{1.3, 8}, func(t *Trace) []string { return count(len(t.asked("POST "))) }},
@@ -152,6 +186,52 @@ func (t *Trace) several() []TraceCircuit {
 
 func (t *Trace) single() []TraceCircuit {
 	return slices.DeleteFunc(slices.Clone(t.Circuits), func(c TraceCircuit) bool { return c.Asked >= 2 })
+}
+
+// onSecond says of each circuit of several hops whether it begins in that fifth of a second in which most do.
+func (t *Trace) onSecond() []string {
+	const parts = 10
+	part := func(c TraceCircuit) int { return int(math.Mod(c.Began, 1) * parts) }
+	var n [parts]int
+	for _, c := range t.several() {
+		n[part(c)]++
+	}
+	most := 0
+	for i := range n {
+		if n[i]+n[(i+1)%parts] > n[most]+n[(most+1)%parts] {
+			most = i
+		}
+	}
+	var out []string
+	for _, c := range t.several() {
+		p := part(c)
+		out = append(out, yes(p == most || p == (most+1)%parts))
+	}
+	return out
+}
+
+// start is when the client began: when it asked for something.
+func (t *Trace) start() float64 {
+	if len(t.Requests) == 0 {
+		return math.Inf(1)
+	}
+	return t.Requests[0].At
+}
+
+// afterStart is how long after that the first of something was.
+func (t *Trace) afterStart(at []float64) []string {
+	if len(at) == 0 || len(t.Requests) == 0 {
+		return nil
+	}
+	return one("%.2f", slices.Min(at)-t.start())
+}
+
+func began(cs []TraceCircuit) []float64 {
+	var out []float64
+	for _, c := range cs {
+		out = append(out, c.Began)
+	}
+	return out
 }
 
 // saying are the circuits whose last hop got a message.

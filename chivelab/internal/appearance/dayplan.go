@@ -38,6 +38,10 @@ type Day struct {
 	Before   time.Duration // from the begin until the clients start
 	Time     time.Duration // from then
 	Seed     uint64
+
+	// How keys are made; nil: as they are for real. They take seconds, which a test does not have.
+	relayKey      func() (*rsa.PrivateKey, error)
+	authorityKeys func(dir, address string) (*authority.Keys, error)
 }
 
 // What the simulated network has.
@@ -138,6 +142,12 @@ func (d *Day) Write(dir string) error {
 	}
 	w := &dayWriter{Day: d, dir: dir, luck: mathrand.New(mathrand.NewPCG(d.Seed, 1))}
 	w.config.Hosts = map[string]*dayHost{}
+	if w.relayKey == nil {
+		w.relayKey = func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 1024) } // tor-spec 1.1
+	}
+	if w.authorityKeys == nil {
+		w.authorityKeys = func(dir, address string) (*authority.Keys, error) { return authority.MakeKeys(dir, address, 12, nil) }
+	}
 	end := d.Before + d.Time
 	w.config.General.StopTime = fmt.Sprintf("%d s", int((end + 5*time.Second).Seconds()))
 	w.config.General.Seed = d.Seed & (1<<32 - 1)
@@ -222,7 +232,7 @@ func (w *dayWriter) makeRelays() error {
 		if n := i - dayRelays - dayExits; n >= 0 {
 			r.Start = time.Duration(n)*dayChurn + dayChurn/2
 		}
-		k, err := rsa.GenerateKey(rand.Reader, 1024) // tor-spec 1.1
+		k, err := w.relayKey()
 		if err != nil {
 			return fault.Wrap(fault.Local, err)
 		}
@@ -262,7 +272,7 @@ func (w *dayWriter) makeAuthorities() error {
 		if err := os.MkdirAll(keys, 0o700); err != nil {
 			return fault.Wrap(fault.Local, err)
 		}
-		k, err := authority.MakeKeys(keys, a.DirPort.String(), 12, nil)
+		k, err := w.authorityKeys(keys, a.DirPort.String())
 		if err != nil {
 			return err
 		}

@@ -28,11 +28,23 @@ func hops(c *circuit, _ *message) string { return fmt.Sprintf("%d hops", len(c.h
 // exitFeatures are what an exit sees of streams.
 func exitFeatures() []feature {
 	return []feature{
-		{"begin-flags", atExit, "what follows the address in BEGIN", same{}, told(cell.RelayBegin, func(_ *circuit, m *message) string {
+		{"begin-flags", atExit, "what follows the address in BEGIN, by whether the exit lets streams out over IPv6", each{}, told(cell.RelayBegin, func(c *circuit, m *message) string {
 			_, flags, _ := bytes.Cut(m.data, []byte{0})
-			return fmt.Sprintf("%x", flags)
+			exit := c.hops[len(c.hops)-1].link.relay
+			return fmt.Sprintf("%s: %x", yes(recording.six && exit >= recording.relays && exit%2 == 0), flags)
 		})},
 		{"begin-hops", atExit, "the length of circuits with streams", same{}, told(cell.RelayBegin, hops)},
+		{"begin-sets", atExit, "whether streams go by conflux sets", share{N: 4, Within: 0.6}, func(v *view) []string {
+			var out []string
+			for _, c := range v.between(markStart, markNewnym) {
+				for range c.messages(-1, cell.RelayBegin) {
+					if len(c.hops) == 3 {
+						out = append(out, yes(c.has(cell.RelayConfluxLink)))
+					}
+				}
+			}
+			return out
+		}},
 		{"begin-circuits", atExit, "circuits with streams, before the onion service is asked", mean{Within: 2.5}, func(v *view) []string {
 			n := 0
 			for _, c := range v.between(markStart, markOnion) {

@@ -61,6 +61,13 @@ func wireFeatures() []feature {
 			}
 			return out
 		}},
+		{"link-family", onWire, "the families of the addresses that links go to: every second relay has both", same{}, func(v *view) []string {
+			var out []string
+			for _, k := range v.conns {
+				out = append(out, map[bool]string{true: "IPv6", false: "IPv4"}[k.to.Addr().Is6()])
+			}
+			return out
+		}},
 		{"keep-alive", onWire, "whether TCP asks if the peer is alive", same{}, func(v *view) []string { return []string{yes(v.keepAlive)} }},
 		{"close", onWire, "how connections usually end at SIGTERM", usual{}, func(v *view) []string {
 			var out []string

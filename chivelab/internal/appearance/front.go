@@ -19,8 +19,9 @@ import (
 type front struct {
 	r      *recorder
 	relay  int
-	ln     net.Listener
+	lns    []net.Listener
 	behind string        // the relay's own port
+	raw    bool          // what passes is no TLS; set before clients come
 	delay  time.Duration // of what clients send and get, one way
 	wg     sync.WaitGroup
 
@@ -30,16 +31,23 @@ type front struct {
 }
 
 func newFront(r *recorder, relay int, at, behind string, delay time.Duration) (*front, error) {
-	ln, err := net.Listen("tcp4", at)
-	if err != nil {
-		return nil, fault.New(fault.Local, "a recorder's port: %w", err)
-	}
-	f := &front{r: r, relay: relay, ln: ln, behind: behind, delay: delay, open: map[net.Conn]struct{}{}}
-	f.wg.Go(f.serve)
-	return f, nil
+	f := &front{r: r, relay: relay, behind: behind, delay: delay, open: map[net.Conn]struct{}{}}
+	_, err := f.also(at)
+	return f, err
 }
 
-func (f *front) addr() netip.AddrPort { return netaddr.OfPort(f.ln.Addr()) }
+// also listens at another address.
+func (f *front) also(at string) (netip.AddrPort, error) {
+	ln, err := net.Listen("tcp", at)
+	if err != nil {
+		return netip.AddrPort{}, fault.New(fault.Local, "a recorder's port: %w", err)
+	}
+	f.lns = append(f.lns, ln)
+	f.wg.Go(func() { f.serve(ln) })
+	return netaddr.OfPort(ln.Addr()), nil
+}
+
+func (f *front) addr() netip.AddrPort { return netaddr.OfPort(f.lns[0].Addr()) }
 
 // close ends the recorder and its connections, and waits.
 func (f *front) close() {
@@ -49,7 +57,9 @@ func (f *front) close() {
 		c.Close()
 	}
 	f.mu.Unlock()
-	f.ln.Close()
+	for _, ln := range f.lns {
+		ln.Close()
+	}
 	f.wg.Wait()
 }
 
@@ -72,9 +82,9 @@ func (f *front) drop(c net.Conn) {
 	c.Close()
 }
 
-func (f *front) serve() {
+func (f *front) serve(ln net.Listener) {
 	for {
-		c, err := f.ln.Accept()
+		c, err := ln.Accept()
 		if err != nil {
 			return // closed
 		}
@@ -87,7 +97,7 @@ func (f *front) serve() {
 // pass connects to the relay and passes bytes on in both directions.
 func (f *front) pass(c *net.TCPConn) {
 	defer f.drop(c)
-	k := &conn{port: netaddr.OfPort(c.RemoteAddr()), to: f.addr(), relay: f.relay, opened: time.Now()}
+	k := &conn{port: netaddr.OfPort(c.RemoteAddr()), to: netaddr.OfPort(c.LocalAddr()), relay: f.relay, opened: time.Now()}
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}
 	behind, err := d.DialContext(context.Background(), "tcp4", f.behind)
 	if err != nil {
@@ -119,7 +129,11 @@ func (f *front) pass(c *net.TCPConn) {
 		c.CloseWrite()
 	})
 	w := &records{r: f.r, k: k}
-	err = relayBytes(later(behind, delay), c, w.feed)
+	see := w.feed
+	if f.raw {
+		see = w.note
+	}
+	err = relayBytes(later(behind, delay), c, see)
 	f.r.mu.Lock()
 	if k.ended, k.how = time.Now(), "FIN"; err != nil {
 		k.how = "RST"
@@ -166,6 +180,15 @@ const (
 	recordOfData     = 23
 	mostOfTLSRecords = 1<<14 + 256
 )
+
+// note takes each piece as it comes for a record.
+func (w *records) note(b []byte) {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	if len(b) > 0 {
+		w.k.records = append(w.k.records, record{time.Now(), len(b)})
+	}
+}
 
 func (w *records) feed(b []byte) {
 	now := time.Now()

@@ -31,14 +31,24 @@ type layout struct {
 	weight                 func(i int) int // of the i-th, in kB/s; nil: all have the same
 	onion                  bool            // there is an onion service
 	delay                  time.Duration   // of the links between clients and relays, one way
+	six                    bool            // every second relay has an IPv6 address, too, and every second exit lets streams out over IPv6
+	voting                 time.Duration   // how often the authorities vote; zero: every five minutes
 }
 
 // recording is where clients are recorded. There are enough relays for two guards, their middles and two exits of one
 // client, none of them twice.
-var recording = layout{relays: 8, exits: 4, bridges: 2, onion: true}
+var recording = layout{relays: 8, exits: 4, bridges: 2, onion: true, six: ctor.HasIPv6()}
 
 // listed is how many relays the consensus has.
 func (l layout) listed() int { return l.relays + l.exits }
+
+// valid is for how many intervals of voting a consensus is valid: with few, clients soon fetch the next one.
+func (l layout) valid() int {
+	if l.voting > 0 {
+		return 3
+	}
+	return 0
+}
 
 // ctorProtocols are the subprotocols of C tor's relays: ours must not look like Chive's, of which a
 // client of Chive asks more.
@@ -83,7 +93,7 @@ func startNetwork(ctx context.Context, tor string, l layout, log *slog.Logger) (
 		bandwidth[seenName(i)] = l.weight(i)
 	}
 	nw.tor, err = ctor.Start(ctx, ctor.Options{
-		Authorities: 3, Relays: -1, Exits: -1, Bandwidth: bandwidth, Params: publicParams, Nameserver: nw.target.Nameserver(), TorPath: tor, Log: log,
+		Authorities: 3, Relays: -1, Exits: -1, Bandwidth: bandwidth, Params: publicParams, IPv6: l.six, VotingInterval: l.voting, ValidIntervals: l.valid(), Nameserver: nw.target.Nameserver(), TorPath: tor, Log: log,
 		Guests: func(ctx context.Context, t *ctor.Network) ([]ctor.Guest, error) {
 			guests, err := nw.startRelays(t)
 			if err != nil {
@@ -149,9 +159,17 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 			return nil, err
 		}
 		nw.fronts = append(nw.fronts, f)
+		advertise := []netip.AddrPort{f.addr()}
+		if nw.layout.six && i < nw.layout.listed() && i%2 == 0 {
+			six, err := f.also("[::1]:0")
+			if err != nil {
+				return nil, err
+			}
+			advertise = append(advertise, six)
+		}
 		cfg := relay.Config{
 			Network: description, DataDir: filepath.Join(t.Dir, seenName(i)), Log: slog.New(slog.DiscardHandler),
-			Nickname: seenName(i), Listen: []netip.AddrPort{behind}, Advertise: []netip.AddrPort{f.addr()},
+			Nickname: seenName(i), Listen: []netip.AddrPort{behind}, Advertise: advertise,
 			AssumeReachable: true, ShutdownWait: -1, Rate: 1 << 30, Burst: 1 << 30,
 			Tap: &relay.Tap{Protocols: ctorProtocols, Heard: nw.rec.hear, Link: func(l *channel.Link) { nw.rec.tapLink(i, l) }},
 		}
@@ -159,11 +177,11 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 		case i >= nw.layout.listed():
 			cfg.Bridge = true
 		case i >= nw.layout.relays:
-			policy, err := exit.WholePolicy([]string{"accept *:*"}, exit.PolicyOptions{Private: true})
+			policy, err := exit.WholePolicy([]string{"accept *:*"}, exit.PolicyOptions{Private: true, IPv6: nw.exitsSix(i)})
 			if err != nil {
 				return nil, err
 			}
-			cfg.Exit = &exit.Config{Policy: policy, Private: true, Nameservers: []netip.AddrPort{nw.target.Nameserver()}}
+			cfg.Exit = &exit.Config{Policy: policy, Private: true, IPv6: nw.exitsSix(i), Nameservers: []netip.AddrPort{nw.target.Nameserver()}}
 		}
 		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Local, err)
@@ -184,6 +202,9 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 	}
 	return guests, nil
 }
+
+// exitsSix reports whether streams go out of a relay over IPv6.
+func (nw *network) exitsSix(i int) bool { return nw.layout.six && i >= nw.layout.relays && i%2 == 0 }
 
 // startOnion starts an onion service of C tor in front of the target's web server.
 func (nw *network) startOnion(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,12 +48,32 @@ func (o *owners) of(from, to netip.AddrPort) *client {
 			continue
 		}
 		for pid, c := range o.pids {
-			if holds(pid, s.inode) {
+			if holds(pid, s.inode) || c.role == alone && slices.ContainsFunc(children(pid), func(pid int) bool { return holds(pid, s.inode) }) {
 				return c
 			}
 		}
 	}
 	return nil
+}
+
+// children returns the processes that a process has started, such as its pluggable transport.
+func children(pid int) (out []int) {
+	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
+	if err != nil {
+		return nil // of the pattern
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if n, err := strconv.Atoi(word); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
 }
 
 // holds reports whether a process has a socket.
@@ -84,6 +105,11 @@ func socketTable() ([]socket, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
+	six, err := os.ReadFile("/proc/net/tcp6")
+	if err != nil && !os.IsNotExist(err) { // a kernel without IPv6
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	b = append(b, six...)
 	var out []socket
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
@@ -100,20 +126,22 @@ func socketTable() ([]socket, error) {
 	return out, nil
 }
 
-// socketAddr reads an address of the table: the number as it lies in memory, and the port.
+// socketAddr reads an address of the table: numbers of 32 bits as they lie in memory, and the port.
 func socketAddr(s string) netip.AddrPort {
 	addr, port, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(addr)
-	if err != nil || len(raw) != 4 {
+	if err != nil || len(raw) != 4 && len(raw) != 16 {
 		return netip.AddrPort{}
 	}
 	n, err := strconv.ParseUint(port, 16, 16)
 	if err != nil {
 		return netip.AddrPort{}
 	}
-	var a [4]byte
-	binary.NativeEndian.PutUint32(a[:], binary.BigEndian.Uint32(raw))
-	return netip.AddrPortFrom(netip.AddrFrom4(a), uint16(n))
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	return netip.AddrPortFrom(a, uint16(n))
 }
 
 // keepsAlive reports whether one of a client's links has a timer of keep-alive.

@@ -28,7 +28,7 @@ OpenSSL %s beside Chive %s, %d clients of each, %d features, of which %d differ.
 Each client does the same: it connects, rests, opens five connections to an exit, uploads and downloads, asks an onion service,
 asks for new circuits, ends, starts again with its state, and ends. Half as many more of each program do the same by two bridges,
 and half as many have an onion service, which C tor's client visits: their rows begin with bridge and service. Relays of the laboratory record the cells and the messages, and
-a recorder of TCP before each of them the records of TLS. They look like C tor's relays: what Chive does for relays of Chive alone
+a recorder of TCP before each of them the records of TLS. Every second relay has an IPv6 address, too. They look like C tor's relays: what Chive does for relays of Chive alone
 is not here. C tor beside itself must show no difference, and C tor with another option must show some: the same test holds both.
 
 The figures are of one run. The verdicts are held by a test, TestAppearance of `+"`chivelab/internal/appearance`"+`: a difference that

@@ -14,6 +14,7 @@ const (
 	asClient  role = iota
 	byBridge       // a client that knows the network by two bridges only; it does what the others do
 	asService      // a program that has an onion service
+	alone          // its subject's lines say how it reaches the network; a program that it has started may do that
 )
 
 var roles = []role{asClient, byBridge, asService}

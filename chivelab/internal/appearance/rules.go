@@ -24,6 +24,9 @@ type same struct{}
 // usual: the value that each subject shows most often is the same.
 type usual struct{}
 
+// each: values are "KIND: VALUE", and for each kind that both subjects have shown the set of values is the same.
+type each struct{}
+
 // share: the share of values that are "yes" differs by less than Within. At least N values of each are needed.
 type share struct {
 	N      int
@@ -56,6 +59,29 @@ func (same) differ(a, b [][]string) (bool, bool) {
 func (same) show(a [][]string) string { return list(set(a)) }
 
 func (same) String() string { return "equal" }
+
+func (each) differ(a, b [][]string) (different, known bool) {
+	kinds := func(all []string) map[string][]string {
+		out := map[string][]string{}
+		for _, v := range all {
+			kind, value, _ := strings.Cut(v, ": ")
+			out[kind] = append(out[kind], value)
+		}
+		return out
+	}
+	x, y := kinds(set(a)), kinds(set(b))
+	for kind, values := range x {
+		if others, both := y[kind]; both {
+			known = true
+			different = different || !slices.Equal(values, others)
+		}
+	}
+	return different, known
+}
+
+func (each) show(a [][]string) string { return list(set(a)) }
+
+func (each) String() string { return "equal, of the kinds that both show" }
 
 func list(values []string) string {
 	if len(values) == 0 {

@@ -116,3 +116,22 @@ func TestFeatureNames(t *testing.T) {
 		names[f.name] = true
 	}
 }
+
+// TestEach: kinds that one subject alone has shown decide nothing.
+func TestEach(t *testing.T) {
+	values := func(v ...string) [][]string { return [][]string{v} }
+	for _, c := range []struct {
+		a, b             [][]string
+		different, known bool
+	}{
+		{values("yes: 1", "no: "), values("no: "), false, true},
+		{values("yes: 1", "no: "), values("no: ", "yes: 2"), true, true},
+		{values("yes: 1", "yes: 1"), values("yes: 1", "yes: 2"), true, true},
+		{values("yes: 1"), values("no: "), false, false},
+		{values(), values(), false, false},
+	} {
+		if d, k := (each{}).differ(c.a, c.b); d != c.different || k != c.known {
+			t.Errorf("%v and %v: %v, known %v", c.a, c.b, d, k)
+		}
+	}
+}

@@ -91,9 +91,11 @@ type Row struct {
 }
 
 // Compare makes the table of two subjects.
-func (s *Seen) Compare(first, second string) []Row {
+func (s *Seen) Compare(first, second string) []Row { return s.compare(features(), first, second) }
+
+func (s *Seen) compare(all []row, first, second string) []Row {
 	var rows []Row
-	for _, f := range features() {
+	for _, f := range all {
 		a, b := s.values(first, &f), s.values(second, &f)
 		different, known := f.rule.differ(a, b)
 		rows = append(rows, Row{f.name, f.where, f.what, f.rule.String(), f.rule.show(a), f.rule.show(b), different && known, !known})
