@@ -26,7 +26,7 @@ import (
 
 // Plan says how to treat a network for a long time.
 type Plan struct {
-	Time    time.Duration // how long
+	Time    time.Duration // how long there is load, without the two times of rest
 	Workers int           // transfers at the same time; default 8
 	Bytes   int64         // the largest transfer; default 2 MB
 	// Rate is the most bytes a second that all workers together move, on average;
@@ -51,7 +51,7 @@ type Report struct {
 	Restarts  int64         `json:"restarts"`  // of relays
 	// Causes counts what the transfers that ended early said.
 	Causes map[string]int `json:"causes,omitempty"`
-	// Resources after a quarter of the time, and at the end, both at rest.
+	// Resources after a quarter of the load, and at the end, both at rest.
 	Early Resources `json:"early"`
 	Late  Resources `json:"late"`
 }
@@ -66,8 +66,8 @@ type Resources struct {
 
 // rest is how long the load pauses before resources are counted: circuits that
 // were used are then over, when their MaxCircuitDirtiness is the shortest that
-// can be had.
-const rest = 15 * time.Second
+// can be had, 10 s. As C tor's, a client looks for such circuits every 30 s.
+const rest = 45 * time.Second
 
 // Err is nil if the report shows nothing that must not be. What grows between
 // the two counts by a third and a margin is taken for a leak; pools and tables
@@ -119,7 +119,7 @@ func Run(ctx context.Context, nw *lab.Network, p Plan) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, s.target.Close()) }()
 	began := time.Now()
-	running, stop := context.WithTimeout(ctx, p.Time)
+	running, stop := context.WithTimeout(ctx, p.Time+rest)
 	defer stop()
 	var wg sync.WaitGroup
 	for i := range p.Workers {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	soakTime    = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
+	soakTime    = flag.Duration("soak", 45*time.Second, "how long TestSoak has load; it rests twice besides")
 	soakProgram = flag.String("soak-program", "", "chive's binary: TestSoak runs relays as processes of it, and kills those")
 	soakRate    = flag.Int64("soak-rate", 0, "the most bytes a second that TestSoak moves; 0: as many as it can")
 )
@@ -28,7 +28,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nw.Close()
-	// A machine that sleeps in between costs more than the soak's own time.
+	// A machine that sleeps in between costs more than the soak's own time; so do its rests.
 	ctx, cancel := context.WithTimeout(t.Context(), *soakTime+10*time.Minute)
 	defer cancel()
 	r, err := Run(ctx, nw, Plan{Time: *soakTime, Rate: *soakRate, Seed: uint64(time.Now().UnixNano()), Progress: func(r Report) { t.Logf("%+v", r) }})
