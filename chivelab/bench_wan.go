@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/chivelab/internal/wan"
 	"github.com/chivenet/chive/internal/cli"
@@ -16,12 +17,48 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
+// wanPlan has the options that say what is compared.
+type wanPlan struct {
+	plan   wan.Plan
+	losses []float64
+	short  bool
+}
+
+// flags adds the options.
+func (w *wanPlan) flags(f *pflag.FlagSet) {
+	full := wan.Full()
+	f.IntVar(&w.plan.Relays, "relays", full.Relays, "`NUMBER` of relays")
+	f.IntVar(&w.plan.Clients, "clients", full.Clients, "`NUMBER` of clients")
+	f.IntVar(&w.plan.Seeds, "seeds", full.Seeds, "`NUMBER` of seeds")
+	f.Float64Var(&w.plan.Scale, "scale", full.Scale, "`FACTOR` of the relays' rates; the requests take as much longer")
+	f.Float64SliceVar(&w.losses, "losses", []float64{0, .2}, "`PERCENTAGES` of packets that are lost between two hosts")
+}
+
+// get returns the plan.
+func (w *wanPlan) get(f *pflag.FlagSet) (wan.Plan, error) {
+	p, of := w.plan, wan.Full()
+	if w.short {
+		of = wan.Short()
+		if !f.Changed("seeds") {
+			p.Seeds = of.Seeds
+		}
+	}
+	p.Sizes, p.Window, p.Patience, p.Requests = of.Sizes, of.Window, of.Patience, of.Requests
+	p.Losses = nil
+	for _, l := range w.losses {
+		p.Losses = append(p.Losses, l/100)
+	}
+	if err := p.Check(); err != nil {
+		return p, err
+	}
+	p.Stretch()
+	return p, nil
+}
+
 // benchWanCommand compares Chive and C tor over emulated distances.
 func benchWanCommand() *cobra.Command {
 	r := &wan.Run{}
-	full := wan.Full()
-	var losses []float64
-	var short bool
+	w := new(wanPlan)
 	cmd := &cobra.Command{
 		Use:   "wan",
 		Short: "Measure Chive's clients and relays and C tor's over emulated distances",
@@ -43,23 +80,9 @@ report (report.json) are in --out; the same command goes on where one was ended.
 		Example: "  chivelab bench wan --short\n  chivelab bench wan --out wan-before",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			p := &r.Plan
-			p.Sizes, p.Window, p.Patience, p.Requests = full.Sizes, full.Window, full.Patience, full.Requests
-			if short {
-				s := wan.Short()
-				p.Sizes, p.Window, p.Patience, p.Requests = s.Sizes, s.Window, s.Patience, s.Requests
-				if !cmd.Flags().Changed("seeds") {
-					p.Seeds = s.Seeds
-				}
-			}
-			p.Losses = nil
-			for _, l := range losses {
-				p.Losses = append(p.Losses, l/100)
-			}
-			if err := p.Check(); err != nil {
+			if r.Plan, err = w.get(cmd.Flags()); err != nil {
 				return err
 			}
-			p.Stretch()
 			self, err := child.Self()
 			if err != nil {
 				return err
@@ -99,17 +122,14 @@ report (report.json) are in --out; the same command goes on where one was ended.
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&short, "short", false, "finish in three minutes: one seed, fewer requests, and no pages of 5 MiB")
+	f.BoolVar(&w.short, "short", false, "finish in three minutes: one seed, fewer requests, and no pages of 5 MiB")
 	f.StringVar(&r.Dir, "out", "wan", "write what is found into `DIR`")
 	f.StringVar(&r.Chive, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&r.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
-	f.IntVar(&r.Plan.Relays, "relays", full.Relays, "`NUMBER` of relays")
-	f.IntVar(&r.Plan.Clients, "clients", full.Clients, "`NUMBER` of clients")
-	f.IntVar(&r.Plan.Seeds, "seeds", full.Seeds, "`NUMBER` of seeds")
-	f.Float64Var(&r.Plan.Scale, "scale", full.Scale, "`FACTOR` of the relays' rates; the requests take as much longer")
-	f.Float64SliceVar(&losses, "losses", []float64{0, .2}, "`PERCENTAGES` of packets that are lost between two hosts")
+	w.flags(f)
+	f.StringVar(&r.Congestion, "congestion", "", "`ALGORITHM` of TCP's on all hosts, such as reno, which Shadow has (default: this machine's)")
 	f.SortFlags = false
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(benchWanWriteCommand(), benchWanReadCommand(), benchWanCompareCommand(), &cobra.Command{
 		Use: "client", Short: "Be a client of the comparison", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return wan.ServeClient(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
@@ -117,6 +137,9 @@ report (report.json) are in --out; the same command goes on where one was ended.
 	}, &cobra.Command{
 		Use: "target ADDR", Short: "Be the server of the comparison", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return wan.ServeTarget(cmd.Context(), args[0]) },
+	}, &cobra.Command{
+		Use: "ask FILE OUT", Short: "Be a client in the simulator", Hidden: true, Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return wan.Ask(cmd.Context(), args[0], args[1]) },
 	})
 	return cmd
 }

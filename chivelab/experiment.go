@@ -44,7 +44,7 @@ come (samples.csv), and a report (report.json). The same command goes on where o
 FILE is a file, or the name of a shipped experiment, or h, c or s, which are the twelve topologies with that set of
 links, or hops, which are circuits of one to eight hops. "chivelab experiment show" lists the shipped ones; they are examples of all keys but these:
 
-  program = "tor"       # authorities, relays and exits are C tor's, each in Linux namespaces; default "chive"
+  program = "tor"       # authorities, relays and exits are C tor's, each in Linux namespaces; default "chive". A node may say another
   load = 2              # downloads of "size" bytes that go on beside all that is measured; default 0
   direction = "both"    # of a link: up leads away from a node, down to it; more keys: chivelab links check --help
 
@@ -99,7 +99,7 @@ to do, six. "h --at-once 6" takes within an hour there, and with --short within 
 
 // experimentPrograms finds what experiments start beside this process.
 func experimentPrograms(files []*experiment.File, tor string) (p experiment.Programs, err error) {
-	if !slices.ContainsFunc(files, func(f *experiment.File) bool { return f.Program == experiment.ProgramTor }) {
+	if !slices.ContainsFunc(files, (*experiment.File).HasTor) {
 		return p, nil
 	}
 	if p.Tor, err = exec.LookPath(tor); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/namespace"
 )
 
-// ofTor is an experiment with nodes of C tor.
+// ofTor is an experiment with nodes of both programs.
 const ofTor = `title = "C tor"
 repetitions = 2
 downloads = 1
@@ -29,12 +29,12 @@ place = [{ name = "field", link = "radio" }]
 node = [
   { name = "terminal", role = "client", place = "field" },
   { name = "directory", role = "authority", place = "field" },
-  { name = "guard", role = "relay", place = "field" },
+  { name = "guard", role = "relay", place = "field", program = "chive" },
   { name = "exit", role = "exit", place = "field" },
 ]
 `
 
-// TestExperimentWithTor: circuits by relays of C tor over emulated links take the time of the links at least, and nothing is
+// TestExperimentWithTor: circuits by relays of Chive and of C tor over emulated links take the time of the links at least, and nothing is
 // left but samples and the report. A node that does not start is an error, and leaves nothing either.
 func TestExperimentWithTor(t *testing.T) {
 	labtest.NoLeaks(t)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/deploy"
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/chivelab/internal/wan"
 	"github.com/chivenet/chive/internal/command/commandtest"
 )
 
@@ -21,10 +23,11 @@ func TestWrongValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := map[string]commandtest.With{
-		"up":            {Flags: []string{"--bridges", "1"}},
-		"run":           {Flags: []string{"--bridges", "1"}},
-		"bench circuit": {Flags: []string{"--in-process", "--count", "1", "--hops", "1"}, Later: []string{"json", "plots"}},
-		"bench client":  {Flags: []string{"--beside-tor"}},
+		"up":                {Flags: []string{"--bridges", "1"}},
+		"run":               {Flags: []string{"--bridges", "1"}},
+		"bench circuit":     {Flags: []string{"--in-process", "--count", "1", "--hops", "1"}, Later: []string{"json", "plots"}},
+		"bench wan compare": {Args: []string{compared(t), compared(t)}},
+		"bench client":      {Flags: []string{"--beside-tor"}},
 
 		"deploy":             {Args: []string{deploy.Shipped}, Later: []string{"out"}}, // which it makes
 		"deploy figures":     {Args: []string{deployed(t)}},
@@ -56,6 +59,25 @@ func begun(t *testing.T) string {
 	for name, text := range map[string]string{
 		experiment.FileName: string(doc), experiment.StateName: "{}",
 		experiment.SamplesName: "kind,handshake,repetition,session,late,failed,packets,packets_late_ms,packets_far,packets_overrun,total\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// compared is the directory of a comparison with one run, and no samples.
+func compared(t *testing.T) string {
+	dir := t.TempDir()
+	plan, err := json.Marshal(map[string]wan.Plan{"plan": wan.Short()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"state.json":    string(plan),
+		wan.RunsName:    "run,seed,clients,relays,loss,session,late,packets,packets_late_ns,packets_worst_ns,packets_far,packets_overrun,busy,took_ns\n1,1,tor,tor,0,1,false,1,1,1,0,0,1,1\n",
+		wan.SamplesName: "run,client,request,size,first_ms,total_ms,failed\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -62,7 +62,10 @@ Shadow runs no static programs: "make shadow" builds bin/shadow/chivelab, which 
 				return fault.New(fault.Config, "%s is %d experiments: name one", args[0], len(files))
 			}
 			x.File = files[0]
-			if x.File.Program == experiment.ProgramTor {
+			if x.File.Mixed() {
+				return x.File.At("program", fault.New(fault.Config, "nodes of two programs are not exported: give all of them one"))
+			}
+			if x.File.HasTor() {
 				x.Relays = shadow.Tor
 			}
 			if x.Out == "" {

@@ -23,7 +23,7 @@ type File struct {
 	Size        int64
 	Directories int    // how often the directory is fetched
 	Load        int    // downloads that go on beside all else
-	Program     string // of authorities, relays and exits
+	Program     string // of authorities, relays and exits that say no other
 	Handshakes  []Handshake
 	Path        []string // names of nodes, the nearest first
 	Links       []links.Named
@@ -46,7 +46,10 @@ func (h Handshake) String() string {
 type Place struct{ Name, Link string }
 
 // Node is one node.
-type Node struct{ Name, Role, Place string }
+type Node struct {
+	Name, Role, Place string
+	Program           string // empty: the file's
+}
 
 // Roles of nodes.
 const (
@@ -54,12 +57,6 @@ const (
 	RoleRelay     = "relay"
 	RoleExit      = "exit"
 	RoleAuthority = "authority"
-)
-
-// Programs of nodes.
-const (
-	ProgramChive = "chive"
-	ProgramTor   = "tor" // C tor
 )
 
 // Bounds of a file's numbers.
@@ -80,8 +77,7 @@ const (
 var (
 	known      = []string{"title", "seed", "repetitions", "downloads", "size", "directories", "load", "program", "handshakes", "path", "link", "place", "node"}
 	placeKeys  = []string{"name", "link"}
-	nodeKeys   = []string{"name", "role", "place"}
-	programs   = []string{ProgramChive, ProgramTor}
+	nodeKeys   = []string{"name", "role", "place", "program"}
 	knownRoles = []string{RoleClient, RoleRelay, RoleExit, RoleAuthority}
 )
 
@@ -169,11 +165,8 @@ func (f *File) take(e tomlfile.Entry) (line int, err error) {
 		err = number(&n, 1, maxSize)
 		f.Size = int64(n)
 	case "program":
-		s, ok := e.Value.(string)
-		if !ok || !slices.Contains(programs, s) {
-			return e.Line(), fault.New(fault.Config, "program: %w", options.NotOneOf(fmt.Sprint(e.Value), programs))
-		}
-		f.Program = s
+		f.Program = fmt.Sprint(e.Value)
+		err = checkProgram(f.Program)
 	case "handshakes":
 		err = f.takeHandshakes(e.Value)
 	case "path":
@@ -196,7 +189,12 @@ func (f *File) take(e tomlfile.Entry) (line int, err error) {
 			case len(f.Nodes) == maxNodes:
 				return "name", fault.New(fault.Config, "%d nodes are the most", maxNodes)
 			}
-			f.Nodes = append(f.Nodes, Node{t["name"], t["role"], t["place"]})
+			if p, said := t["program"]; said {
+				if err := checkProgram(p); err != nil {
+					return "program", err
+				}
+			}
+			f.Nodes = append(f.Nodes, Node{t["name"], t["role"], t["place"], t["program"]})
 			return "", nil
 		})
 	default:
@@ -329,6 +327,9 @@ func (f *File) check() (at where, err error) {
 			return where{"node", i, "place"}, fault.New(fault.Config, "node %q: there is no place %q", n.Name, n.Place)
 		}
 	}
+	if at, err := f.checkPrograms(); err != nil {
+		return at, err
+	}
 	switch {
 	case count[RoleClient] != 1:
 		return where{"node", 0, "name"}, fault.New(fault.Config, "%d nodes have the role client: it is one that measures", count[RoleClient])
@@ -351,8 +352,8 @@ func (f *File) check() (at where, err error) {
 		}
 	}
 	for _, h := range f.Handshakes { // the number of hops, too
-		if f.Program == ProgramTor && handshake.Named(h.Name).Set.Valid() {
-			return where{key: "handshakes"}, fault.New(fault.Config, "handshakes: relays of C tor know no %v", h)
+		if f.byTor() && handshake.Named(h.Name).Set.Valid() {
+			return where{key: "handshakes"}, fault.New(fault.Config, "handshakes: relays of C tor know no %v, and one is in the path", h)
 		}
 		plan := benchcirc.Plan{Count: 1, Hops: len(f.Path), Handshake: h.Name, Carriage: h.Carriage}
 		if err := plan.Check(); err != nil {

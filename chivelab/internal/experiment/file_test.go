@@ -73,6 +73,14 @@ func TestProgram(t *testing.T) {
 		if err != nil || f.Program != want {
 			t.Errorf("%q: %+v, %v", program, f, err)
 		}
+		if tor := want == ProgramTor; f.HasTor() != tor || f.Mixed() {
+			t.Errorf("%q: C tor's: %v, mixed: %v", program, f.HasTor(), f.Mixed())
+		}
+	}
+	mixed := strings.Replace(strings.Replace(small, `, "pq768-B"`, "", 1), `role = "relay"`, "role = \"relay\"\nprogram = \"tor\"", 1)
+	f, err := Parse("f.toml", []byte(mixed))
+	if err != nil || !f.HasTor() || !f.Mixed() || f.runs(f.node("a")) != ProgramTor || f.runs(f.node("b")) != ProgramChive {
+		t.Errorf("%+v, %v", f, err)
 	}
 }
 
@@ -97,6 +105,10 @@ func TestMistakes(t *testing.T) {
 		{`load = 1`, `program = "arti"`, 7, `program`},
 		{`load = 1`, `program = 5`, 7, `program`},
 		{`load = 1`, `program = "tor"`, 8, `C tor know no pq768-B`},
+		{`role = "relay"`, "role = \"relay\"\nprogram = \"tor\"", 8, `one is in the path`},
+		{`role = "relay"`, "role = \"relay\"\nprogram = \"arti\"", 28, `arti`},
+		{`role = "client"`, "role = \"client\"\nprogram = \"tor\"", 23, `always this program`},
+		{`role = "exit"`, "role = \"exit\"\nprogram = \"tor\"\n[[node]]\nname = \"d\"\nrole = \"authority\"", 35, `authorities must be`},
 		{`["a", "b"]`, `["a", "c"]`, 9, `no node "c"`},
 		{`["a", "b"]`, `["a", "a", "b"]`, 9, `twice`},
 		{`["a", "b"]`, `["b", "a"]`, 9, `no exit`},

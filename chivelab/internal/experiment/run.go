@@ -81,17 +81,17 @@ func (f *File) Tasks() []Task {
 	return out
 }
 
-// Programs are what runs outside this process, if the nodes of an experiment are C tor's.
+// Programs are what runs outside this process, if a node of an experiment is C tor's.
 type Programs struct {
 	Tor  string   // its path
-	Self []string // this program, whose command "experiment beside" runs another one beside the targets
+	Self []string // this program: its command "experiment beside" runs another one beside the targets, and "tor" is a node of Chive's
 }
 
 // Run does what a file says and is not done yet, and writes samples and the report into a directory. progress is called
 // after each sample. When ctx ends, what was measured is there, and the next Run goes on.
 func Run(ctx context.Context, f *File, dir, version string, p Programs, progress func(Progress)) (*Report, error) {
 	return run(ctx, f, dir, version, progress, func(session int) (*Site, error) {
-		if f.Program == ProgramTor {
+		if f.HasTor() {
 			return emulateTor(ctx, f, session, dir, p)
 		}
 		return emulate(ctx, f, session)

@@ -12,7 +12,7 @@ import (
 )
 
 // The shipped files: twelve topologies of space, air and ground, each with three sets of links (h, c and s), two real
-// orbits, and circuits of one to eight hops, which are all that RELAY_EARLY allows.
+// orbits, circuits of one to eight hops, which are all that RELAY_EARLY allows, and one each with nodes of C tor and of both programs.
 //
 //go:embed shipped/*.toml
 var shipped embed.FS

@@ -31,7 +31,8 @@ const (
 // nodesName is the directory of the nodes' files in an experiment's, while it runs.
 const nodesName = "nodes"
 
-// torNetwork is a network of C tor's: each node in namespaces of its own, behind its link. Who measures is in this process.
+// torNetwork is a network with nodes of C tor's: each node in namespaces of its own, behind its link. Who measures is in this
+// process.
 type torNetwork struct {
 	net     *links.Net
 	dir     string
@@ -49,7 +50,7 @@ type torHost struct {
 	ended chan struct{}
 }
 
-// emulateTor starts the network of a file whose nodes are C tor's.
+// emulateTor starts the network of a file that has nodes of C tor's.
 func emulateTor(ctx context.Context, f *File, session int, dir string, p Programs) (at *Site, err error) {
 	if dir, err = filepath.Abs(filepath.Join(dir, nodesName)); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
@@ -162,11 +163,15 @@ func (nw *torNetwork) startNode(n *torNode, torrc []byte, at *Site, p Programs) 
 		return fault.Wrap(fault.Local, err)
 	}
 	defer out.Close()
-	command := []string{p.Tor, "--defaults-torrc", "/nonexistent", "-f", file, "--hush"}
+	command := []string{p.Tor}
+	if n.program == ProgramChive { // by the same configuration
+		command = append(append([]string{}, p.Self...), "tor")
+	}
+	command = append(command, "--defaults-torrc", "/nonexistent", "-f", file, "--hush")
 	if n.last { // the targets are on the exit's host, since it reaches them without a link
 		command = append(append(append([]string{}, p.Self...), "experiment", "beside", "--echo", at.Echo.String(), "--web", at.Web.String(), "--"), command...)
 	}
-	host, err := linktun.Attach(nw.net, n.addr, n.access, linktun.Command{Args: command, Output: out})
+	host, err := linktun.Attach(nw.net, n.addr, n.access, linktun.Command{Args: command, Output: out, Congestion: links.Congestion})
 	if err != nil {
 		return err
 	}
@@ -200,10 +205,11 @@ func (nw *torNetwork) close() error {
 	return nil
 }
 
-// torNode is a node of C tor's, or who measures.
+// torNode is a node of such a network, or who measures.
 type torNode struct {
 	name, label string // in the network, and in the file
 	role        string
+	program     string
 	addr        netip.Addr
 	access      links.Access
 	last        bool // of the path
@@ -211,22 +217,22 @@ type torNode struct {
 
 // torNodes gives each node of a file a name and an address.
 func (f *File) torNodes() (out []*torNode) {
-	add := func(label, role string, a links.Access) {
+	add := func(label, role, program string, a links.Access) {
 		i := len(out) + 1
-		out = append(out, &torNode{name: fmt.Sprintf("%s%d", role, i), label: label, role: role, access: a,
+		out = append(out, &torNode{name: fmt.Sprintf("%s%d", role, i), label: label, role: role, program: program, access: a,
 			addr: netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})})
 	}
 	count := map[string]int{}
 	for _, n := range f.Nodes {
-		add(n.Name, n.Role, f.Access(n.Place))
+		add(n.Name, n.Role, f.runs(&n), f.Access(n.Place))
 		count[n.Role]++
 	}
 	// What a network needs beside. These nodes are in no path.
 	if count[RoleAuthority] == 0 {
-		add("an authority", RoleAuthority, links.Access{})
+		add("an authority", RoleAuthority, ProgramTor, links.Access{})
 	}
 	for i := count[RoleRelay] + count[RoleExit]; i < 3; i++ {
-		add("a relay", RoleRelay, links.Access{})
+		add("a relay", RoleRelay, ProgramTor, links.Access{})
 	}
 	return out
 }

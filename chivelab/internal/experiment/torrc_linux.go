@@ -32,9 +32,14 @@ const (
 func (n *torNode) torrc(dir string, authorities []netdir.Authority, soon time.Time) []byte {
 	s := func(d time.Duration) int { return int(d / time.Second) }
 	out := []string{"TestingTorNetwork 1", "DataDirectory " + filepath.Join(dir, n.name), "Nickname " + n.name, "Log notice stdout", "SafeLogging 0",
-		"GeoIPFile /dev/null", "GeoIPv6File /dev/null", "PathsNeededToBuildCircuits 0.67", "SocksPort 0", "ContactInfo emulated",
+		"GeoIPFile /dev/null", "GeoIPv6File /dev/null", "SocksPort 0", "ContactInfo emulated",
 		"Address " + n.addr.String(), fmt.Sprintf("ORPort %v IPv4Only", netip.AddrPortFrom(n.addr, orPort)), "AssumeReachable 1",
-		"__DisablePredictedCircuits 1", "UseEntryGuards 0", "ServerDNSDetectHijacking 0", "ServerDNSTestAddresses", "ServerDNSAllowBrokenConfig 1"}
+		"ServerDNSDetectHijacking 0", "ServerDNSTestAddresses", "ServerDNSAllowBrokenConfig 1"}
+	if n.program == ProgramTor {
+		// Relays of C tor build circuits of their own, and exits refuse those of relays that their consensus lacks: it may be
+		// older than the client's, and without one that came late. Chive's relays do neither in a network for tests.
+		out = append(out, "PathsNeededToBuildCircuits 0.67", "__DisablePredictedCircuits 1", "UseEntryGuards 0", "RefuseUnknownExits 0")
+	}
 	for _, a := range authorities {
 		out = append(out, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s %s %s", a.Nickname, orPort, a.V3Ident, a.DirPort, a.RSA))
 	}

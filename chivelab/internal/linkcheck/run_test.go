@@ -128,14 +128,14 @@ func TestCalibrated(t *testing.T) {
 }
 
 // TestGoodput: TCP makes the same of a link whichever way its hosts are attached, within 10 %, and carries no more than the
-// rate without the headers. Where one packet of a hundred is lost the two stacks of TCP differ more: docs/lab.md has figures.
+// rate without the headers. Where much is lost, they differ more: within 25 %.
 func TestGoodput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds each")
 	}
-	for name, loss := range map[string]float64{"nothing is lost": 0, "some packets are lost": .001} {
+	for name, v := range map[string]struct{ loss, by float64 }{"nothing is lost": {0, .1}, "some packets are lost": {.001, .1}, "many packets are lost": {.02, .25}} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{Rules: links.Rules{Rate: 10_000_000, Delay: 20 * ms, Loss: loss}, Seed: 3}
+			c := Config{Rules: links.Rules{Rate: 10_000_000, Delay: 20 * ms, Loss: v.loss}}
 			const most = 10 * 1460. / 1500 * 1.01 // the first byte comes with the first packet, which is not counted
 			// A busy machine makes either slower, and the emulator does not see how long it keeps what it writes and reads. So
 			// each counts by its best: a stack that does less by itself does so each time.
@@ -148,7 +148,7 @@ func TestGoodput(t *testing.T) {
 				if stack > most || tun > most {
 					t.Fatalf("%.3f and %.3f Mbit/s are more than %.3f", stack, tun, most)
 				}
-				if within(tun/stack, .1) {
+				if within(tun/stack, v.by) {
 					return
 				}
 			}
@@ -160,8 +160,18 @@ func TestGoodput(t *testing.T) {
 // within reports whether a ratio is so near to 1, either way.
 func within(ratio, by float64) bool { return ratio > 1-by && 1/ratio > 1-by }
 
-// goodput measures until the emulator was not late.
+// goodput is that of two transfers with other luck each.
 func goodput(t *testing.T, c Config) float64 {
+	t.Helper()
+	took := 0.
+	for c.Seed = range uint64(2) {
+		took += 1 / transfer(t, c)
+	}
+	return 2 / took
+}
+
+// transfer measures until the emulator was not late.
+func transfer(t *testing.T, c Config) float64 {
 	t.Helper()
 	refused := ""
 	for range 2 {

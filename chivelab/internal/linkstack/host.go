@@ -42,6 +42,7 @@ type Host struct {
 	stack  *stack.Stack
 	link   *channel.Endpoint
 	port   *links.Port
+	acks   *acks
 	ctx    context.Context
 	cancel context.CancelFunc
 	loop   sync.WaitGroup
@@ -69,6 +70,7 @@ func Attach(n *links.Net, addr netip.Addr, access links.Access) (*Host, error) {
 		h.stack.Destroy()
 		return nil, err
 	}
+	h.acks = newAcks(access.MTU(), h.port.Send)
 	h.loop.Go(panics.Contain(nil, func(error) { h.cancel() }, h.send))
 	return h, nil
 }
@@ -109,7 +111,7 @@ func (h *Host) send() {
 		if pkt == nil {
 			return
 		}
-		h.port.Send(append([]byte(nil), pkt.ToView().AsSlice()...))
+		h.acks.packet(append([]byte(nil), pkt.ToView().AsSlice()...))
 		pkt.DecRef()
 	}
 }

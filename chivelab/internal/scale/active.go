@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -59,7 +60,12 @@ type Shared struct {
 	Spread float64 // the greatest share divided by the least
 	Growth int64   // bytes by which the relay's RSS grew over what it was with the circuits at rest, at most
 	CPU    float64 // processors that the relay used
+	Load   float64 // processors that the load used, which the relay could not have
 }
+
+// perCPU is how many MB the relay moved for a second of a processor: the load and other work on the machine
+// have little part in that.
+func (s *Shared) perCPU() float64 { return s.MBps / s.CPU }
 
 // Active is what one relay did with active circuits.
 type Active struct {
@@ -93,10 +99,10 @@ func (r *Report) actives(ctx context.Context, p *Plan, peers []peer) error {
 
 // active loads one relay with active circuits.
 func active(ctx context.Context, p *Plan, to peer, far []*farRelay) (a Active, err error) {
-	l := newLoad(to)
-	defer l.close()
 	p.Progress(fmt.Sprintf("%s: %d circuits through it", to.name, p.Active.Circuits))
-	if err := l.open(ctx, p.Active.Links); err != nil {
+	l, err := openActive(ctx, to, p.Active.Links)
+	defer l.close()
+	if err != nil {
 		return a, err
 	}
 	paths, err := l.paths(ctx, far, p.Active.Circuits)
@@ -124,7 +130,7 @@ func active(ctx context.Context, p *Plan, to peer, far []*farRelay) (a Active, e
 			return a, err
 		}
 		if n := f.lost(); n > 0 {
-			return a, fault.New(fault.Network, "%d of %d active circuits have closed", n, len(paths))
+			return a, errors.Join(fault.New(fault.Network, "%d of %d active circuits have closed", n, len(paths)), l.err())
 		}
 	}
 	return a, beside(ctx, p, to, far, &a)
@@ -133,9 +139,9 @@ func active(ctx context.Context, p *Plan, to peer, far []*farRelay) (a Active, e
 // beside measures a small request beside some circuits that all receive, on one link.
 func beside(ctx context.Context, p *Plan, to peer, far []*farRelay, a *Active) error {
 	p.Progress(fmt.Sprintf("%s: a small request beside %d circuits", to.name, p.Active.Bulk))
-	l := newLoad(to)
+	l, err := openActive(ctx, to, 1)
 	defer l.close()
-	if err := l.open(ctx, 1); err != nil {
+	if err != nil {
 		return err
 	}
 	paths, err := l.paths(ctx, far[:1], p.Active.Bulk+1)
@@ -184,6 +190,8 @@ func (r *Report) activeRows() (rows []line) {
 			line{name + "most / least", func(m *Measured) float64 { return way.of(m).Spread }},
 			line{name + "growth for each, kB", func(m *Measured) float64 { return float64(way.of(m).Growth) / float64(r.Active.Circuits) / 1000 }},
 			line{name + "processors", func(m *Measured) float64 { return way.of(m).CPU }},
+			line{name + "MB for a second of a processor", func(m *Measured) float64 { return way.of(m).perCPU() }},
+			line{name + "processors of the load", func(m *Measured) float64 { return way.of(m).Load }},
 		)
 	}
 	name := fmt.Sprintf("a small request beside %d circuits, ", r.Active.Bulk)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/binary"
-	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -21,15 +20,16 @@ import (
 // farRelay is the end of circuits behind the relay under load. It does no handshake and no relay crypto: the relay under
 // load sees neither, and this process must not be what everybody waits for.
 type farRelay struct {
-	target   linkspec.Target
-	channels *channel.Manager
-	link     *channel.LinkConfig
-	ln       net.Listener
-	wg       sync.WaitGroup
+	target linkspec.Target
+	link   *channel.LinkConfig
+	ln     net.Listener
+	wg     sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
-	next uint32
-	want map[uint32]*path // by the number in the onionskin
+	mu     sync.Mutex // guards what follows
+	closed bool
+	links  []*cellLink
+	next   uint32
+	want   map[uint32]*path // by the number in the onionskin
 }
 
 func newFarRelay() (*farRelay, error) {
@@ -59,17 +59,19 @@ func newFarRelay() (*farRelay, error) {
 		ln:     ln,
 		want:   map[uint32]*path{},
 	}
-	cfg := &channel.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, Accept: f.accept}
-	f.channels = channel.NewManager(cfg, f.link, func(context.Context, netip.AddrPort) (net.Conn, error) {
-		return nil, fault.New(fault.Local, "circuits end at the far relay")
-	})
 	f.wg.Go(f.listen)
 	return f, nil
 }
 
 func (f *farRelay) close() {
 	f.ln.Close()
-	f.channels.Close()
+	f.mu.Lock()
+	f.closed = true
+	links := f.links
+	f.mu.Unlock()
+	for _, l := range links {
+		l.close()
+	}
 	f.wg.Wait()
 }
 
@@ -80,13 +82,23 @@ func (f *farRelay) listen() {
 			return
 		}
 		f.wg.Go(func() {
-			l, err := channel.Accept(context.Background(), raw, f.link)
+			l, err := linkOver(raw, f.accept, func(c net.Conn) (*channel.Link, error) { return channel.Accept(context.Background(), c, f.link) })
 			if err != nil {
 				return // the relay under load reports it to the client
 			}
-			_, _ = f.channels.Adopt(l) // fails only while the far relay is stopping
+			if !f.keep(l) {
+				l.close()
+			}
 		})
 	}
+}
+
+// keep has close close a link; false: it did already.
+func (f *farRelay) keep(l *cellLink) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.links = append(f.links, l)
+	return !f.closed
 }
 
 // Lengths of ntor's two messages (tor-spec, "the ntor handshake").
@@ -107,19 +119,16 @@ func (f *farRelay) expect(p *path) []byte {
 	return skin
 }
 
-// accept answers a CREATE2.
-func (f *farRelay) accept(c *channel.CircuitEnd, cmd cell.Command, body []byte) {
+// accept answers a CREATE2. An error ends the link.
+func (f *farRelay) accept(l *cellLink, id uint32, cmd cell.Command, body []byte) error {
 	p, err := f.find(cmd, body)
 	if err != nil {
-		c.Destroy(cell.DestroyProtocol)
-		return
+		return err
 	}
-	p.ends[farEnd].circ = c
-	c.SetReceiver(&p.ends[farEnd])
+	l.join(id, &p.ends[farEnd])
 	m := cell.Created2{Data: make([]byte, ntorAnswer)}
-	if err := c.SendControl(cell.CmdCreated2, cell.FormShort.AppendCreated(nil, &m)); err != nil {
-		c.Destroy(cell.DestroyInternal)
-	}
+	l.sendControl(id, cell.CmdCreated2, cell.FormShort.AppendCreated(nil, &m))
+	return nil
 }
 
 func (f *farRelay) find(cmd cell.Command, body []byte) (*path, error) {

@@ -2,17 +2,62 @@ package scale
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
+// activeLoad is the client's side of active circuits.
+type activeLoad struct {
+	to    peer
+	links []*cellLink
+}
+
+// openActive opens n links for active circuits. If it returns an error, some may be open nevertheless.
+func openActive(ctx context.Context, to peer, n int) (*activeLoad, error) {
+	l := &activeLoad{to: to, links: make([]*cellLink, n)}
+	err := each(ctx, n, func(ctx context.Context, i int) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, setupTime)
+		defer cancel()
+		raw, err := to.dial(ctx, source(i))
+		if err != nil {
+			return err
+		}
+		l.links[i], err = linkOver(raw, nil, func(c net.Conn) (*channel.Link, error) {
+			return channel.Connect(ctx, c, to.id, to.or, &channel.LinkConfig{})
+		})
+		return err
+	})
+	return l, err
+}
+
+// err returns why links have ended; nil: all are open.
+func (l *activeLoad) err() error {
+	var all []error
+	for _, link := range l.links {
+		all = append(all, link.err())
+	}
+	return errors.Join(all...)
+}
+
+func (l *activeLoad) close() {
+	for _, link := range l.links {
+		if link != nil {
+			link.close()
+		}
+	}
+}
+
 // paths builds n circuits through the relay, on all links and to all far relays in turns.
-func (l *load) paths(ctx context.Context, far []*farRelay, n int) ([]*path, error) {
+func (l *activeLoad) paths(ctx context.Context, far []*farRelay, n int) ([]*path, error) {
 	near := linkspec.Target{RelayID: l.to.id, Addrs: []netip.AddrPort{l.to.or}}
 	paths := make([]*path, n)
 	err := each(ctx, n, func(ctx context.Context, i int) (err error) {
@@ -38,7 +83,7 @@ func startFlows(paths []*path, to, window int) *flows {
 		p.ends[to].flowing.Store(true)
 	}
 	for _, p := range paths {
-		p.ends[to].other().emit(nil, window)
+		p.ends[to].other().send(window)
 	}
 	return f
 }
@@ -89,6 +134,10 @@ func (f *flows) watch(ctx context.Context, to peer, p *ActivePlan, rest int64) (
 	if err != nil {
 		return m, err
 	}
+	own, err := proc.Of(os.Getpid())
+	if err != nil {
+		return m, err
+	}
 	last := before
 	for time.Since(began) < p.Watch {
 		if err := pause(ctx, p.Watch/20); err != nil {
@@ -99,13 +148,17 @@ func (f *flows) watch(ctx context.Context, to peer, p *ActivePlan, rest int64) (
 		}
 		m.Growth = max(m.Growth, last.RSS-rest)
 	}
+	load, err := proc.Of(os.Getpid())
+	if err != nil {
+		return m, err
+	}
 	took := time.Since(began).Seconds()
 	moved := f.counts()
 	for i := range moved {
 		moved[i] -= first[i]
 	}
 	m.MBps, m.Jain, m.Spread = share(moved, took)
-	m.CPU = (last.CPU - before.CPU).Seconds() / took
+	m.CPU, m.Load = (last.CPU-before.CPU).Seconds()/took, (load.CPU-own.CPU).Seconds()/took
 	return m, nil
 }
 
@@ -127,8 +180,8 @@ func share(moved []int64, seconds float64) (rate, jain, spread float64) {
 // ping sends a cell along a circuit and waits until the far relay's answer comes, n times. It returns how long that took.
 func ping(ctx context.Context, p *path, n int, every time.Duration) ([]time.Duration, error) {
 	came := make(chan struct{}, 1)
-	hear := func(*pathEnd, []byte) { came <- struct{}{} }
-	answer := func(e *pathEnd, cells []byte) { e.send(e.circ.Channel(), cells) }
+	hear := func(*pathEnd, int) { came <- struct{}{} }
+	answer := func(e *pathEnd, n int) { e.send(n) }
 	p.ends[nearEnd].arrived.Store(&hear)
 	p.ends[farEnd].arrived.Store(&answer)
 	took := make([]time.Duration, 0, n)
@@ -137,7 +190,7 @@ func ping(ctx context.Context, p *path, n int, every time.Duration) ([]time.Dura
 			return nil, err
 		}
 		began := time.Now()
-		p.ends[nearEnd].emit(nil, 1)
+		p.ends[nearEnd].send(1)
 		select {
 		case <-came:
 			took = append(took, time.Since(began))

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/layer"
@@ -33,16 +32,22 @@ const (
 // round is how many cells one SENDME of congestion control acknowledges (proposal 324, "cc_sendme_inc").
 const round = 31
 
-// pathEnd is a channel.Receiver. Its channel's reader owns what is not atomic.
+// pathEnd is one end of a path.
 type pathEnd struct {
 	path *path
 	far  bool
-	circ *channel.CircuitEnd
+	link *cellLink
+	id   uint32       // of the circuit on its link
 	got  atomic.Int64 // cells that have come
-	// arrived, if not nil, hears of cells that come, and is given them: for small requests.
-	arrived atomic.Pointer[func(e *pathEnd, cells []byte)]
+	// arrived, if not nil, hears of cells that come: for small requests.
+	arrived atomic.Pointer[func(e *pathEnd, cells int)]
 	flowing atomic.Bool // cells that come make the other end send as many
-	due     int         // cells that came since
+	due     int         // cells that came since; owned by the link's reader
+
+	// guarded by the link's mu
+	owed  int      // cells that it has to send
+	waits bool     // it is among those that owe some
+	next  *pathEnd // of these
 }
 
 func newPath() *path {
@@ -53,21 +58,16 @@ func newPath() *path {
 }
 
 // buildPath makes a circuit on a client's link.
-func buildPath(ctx context.Context, ch *channel.Channel, near linkspec.Target, far *farRelay) (*path, error) {
+func buildPath(ctx context.Context, l *cellLink, near linkspec.Target, far *farRelay) (*path, error) {
 	p := newPath()
-	c, err := ch.Open(&p.ends[nearEnd], nil)
-	if err != nil {
-		return nil, err
-	}
-	p.ends[nearEnd].circ = c
+	l.open(&p.ends[nearEnd])
+	id := p.ends[nearEnd].id
 	hs, skin, err := handshake.Fast.Start(rand.Reader, &near, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer hs.Wipe()
-	if err := c.SendControl(cell.CmdCreateFast, skin); err != nil {
-		return nil, err
-	}
+	l.sendControl(id, cell.CmdCreateFast, skin)
 	var answer []byte
 	select {
 	case answer = <-p.answer:
@@ -84,17 +84,13 @@ func buildPath(ctx context.Context, ch *channel.Channel, near linkspec.Target, f
 	}
 	m := cell.Extend2{Specs: linkspec.Append(nil, far.target.Specs()), Type: cell.HandshakeNtor, Data: far.expect(p)}
 	body := m.Append(nil)
-	var b [cell.Len]byte
-	payload := cell.Payload(b[:])
+	payload := new([cell.PayloadLen]byte)
 	if err := keys.Format.PutHeader(payload, cell.RelayExtend2, 0, len(body)); err != nil {
 		return nil, err
 	}
 	copy(payload[keys.Format.DataOffset(cell.RelayExtend2):], body)
-	cell.PutHeader(b[:], 0, cell.CmdRelayEarly)
 	keys.Forward.Originate(cell.CmdRelayEarly, payload)
-	if err := c.Send(b[:]); err != nil {
-		return nil, err
-	}
+	l.sendControl(id, cell.CmdRelayEarly, payload[:])
 	select {
 	case <-p.open:
 		return p, nil
@@ -111,9 +107,8 @@ func (e *pathEnd) other() *pathEnd {
 	return &e.path.ends[farEnd]
 }
 
-// HandleCells implements channel.Receiver.
-func (e *pathEnd) HandleCells(cells []byte) {
-	n := len(cells) / cell.Len
+// came counts cells that have come. The link's reader calls it.
+func (e *pathEnd) came(n int) {
 	if !e.far {
 		first := false
 		e.path.opened.Do(func() { first = true; close(e.path.open) })
@@ -123,57 +118,16 @@ func (e *pathEnd) HandleCells(cells []byte) {
 	}
 	e.got.Add(int64(n))
 	if f := e.arrived.Load(); f != nil {
-		(*f)(e, cells)
+		(*f)(e, n)
 	}
 	if !e.flowing.Load() {
 		return
 	}
-	for e.due += n; e.due >= round; e.due -= round {
-		e.other().emit(e.circ.Channel(), round)
+	if e.due += n; e.due >= round {
+		e.other().send(e.due / round * round)
+		e.due %= round
 	}
 }
 
-// emit sends cells. by's reader calls it, or it is nil.
-func (e *pathEnd) emit(by *channel.Channel, n int) {
-	var b [round * cell.Len]byte
-	for n > 0 {
-		k := min(n, round)
-		for i := range k {
-			cell.PutHeader(b[i*cell.Len:], 0, cell.CmdRelay)
-		}
-		e.send(by, b[:k*cell.Len])
-		n -= k
-	}
-}
-
-// send sends cells. by's reader calls it, or it is nil.
-func (e *pathEnd) send(by *channel.Channel, cells []byte) {
-	claimed, err := e.circ.Enqueue(cells)
-	switch {
-	case err != nil:
-		e.path.lost.Store(true)
-	case claimed && by != nil:
-		by.FlushLater(e.circ.Channel())
-	case claimed:
-		e.circ.Channel().Flush()
-	}
-}
-
-// HandleBatchEnd implements channel.Receiver.
-func (*pathEnd) HandleBatchEnd() {}
-
-// HandleControl implements channel.Receiver.
-func (e *pathEnd) HandleControl(cmd cell.Command, body []byte) {
-	if !e.far && cmd == cell.CmdCreatedFast {
-		select {
-		case e.path.answer <- append([]byte(nil), body...):
-		default:
-		}
-	}
-}
-
-// HandleDestroy implements channel.Receiver.
-func (e *pathEnd) HandleDestroy(cell.DestroyReason, error) { e.path.lost.Store(true) }
-
-// HandleWritable implements channel.Receiver.
-func (*pathEnd) HandleWritable() {}
+// send sends n cells.
+func (e *pathEnd) send(n int) { e.link.owe(e, n) }

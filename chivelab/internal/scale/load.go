@@ -31,6 +31,13 @@ type peer struct {
 	proto protover.Set
 }
 
+// dial connects to the relay from an address.
+func (p *peer) dial(ctx context.Context, from netip.Addr) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}}
+	conn, err := d.DialContext(ctx, "tcp", p.or.String())
+	return conn, fault.Wrap(fault.Network, err)
+}
+
 var errOver = fault.New(fault.Closed, "the load is over")
 
 // load is what clients hold open at a relay.
@@ -68,10 +75,9 @@ func (l *load) open(ctx context.Context, n int) error {
 func (l *load) link(ctx context.Context, from netip.Addr) (*channel.Channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, setupTime)
 	defer cancel()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}}
-	conn, err := d.DialContext(ctx, "tcp", l.to.or.String())
+	conn, err := l.to.dial(ctx, from)
 	if err != nil {
-		return nil, fault.Wrap(fault.Network, err)
+		return nil, err
 	}
 	up, err := channel.Connect(ctx, conn, l.to.id, l.to.or, &channel.LinkConfig{Log: l.env.Log})
 	if err != nil {

@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -56,7 +56,7 @@ func (x *Export) Do(ctx context.Context) (e Exported, err error) {
 		programs["--tor"] = x.Tor
 	}
 	for flag, name := range programs {
-		if err := canRun(name); err != nil {
+		if err := shadowfile.CanRun(name); err != nil {
 			return e, fault.New(fault.KindOf(err), "%s: %w", flag, err)
 		}
 	}
@@ -161,24 +161,6 @@ func (p *plan) writeHosts(ctx context.Context) error {
 func (h *host) isNode() bool {
 	return h.role == experiment.RoleAuthority || h.role == experiment.RoleRelay || h.role == experiment.RoleExit
 }
-
-// canRun reports why the simulator cannot run a program: it needs the dynamic linker to get into it.
-func canRun(name string) error {
-	f, err := elf.Open(name)
-	if err != nil {
-		return fault.New(fault.Config, "%s: Shadow runs programs of Linux: %w", name, err)
-	}
-	defer f.Close()
-	for _, s := range f.Progs {
-		if s.Type == elf.PT_INTERP {
-			return nil
-		}
-	}
-	return fault.New(fault.Config, "%s is not dynamically linked, and Shadow runs no other program; %s", name, hint)
-}
-
-// hint says how to get a program that the simulator runs.
-const hint = "make shadow builds bin/shadow/chivelab, which is"
 
 // Next is the command that comes next.
 func (x *Export) Next() string {

@@ -3,13 +3,12 @@ package shadow
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -33,7 +32,7 @@ func Import(dir, out string) (*experiment.Report, error) {
 	at := filepath.Join(hosts, measuringHost)
 	f, sessions, samples, err := experiment.Read(filepath.Join(at, resultsDir))
 	if err != nil {
-		return nil, fault.New(fault.KindOf(err), "%w%s", err, lastWords(at))
+		return nil, fault.New(fault.KindOf(err), "%w%s", err, shadowfile.LastWords(at))
 	}
 	ours, err := os.ReadFile(filepath.Join(data, experimentName))
 	if err != nil {
@@ -57,7 +56,7 @@ func Import(dir, out string) (*experiment.Report, error) {
 		return nil, err
 	}
 	if len(samples)+len(fetches) == 0 {
-		return nil, fault.New(fault.Config, "%s: nothing was measured%s", at, lastWords(at))
+		return nil, fault.New(fault.Config, "%s: nothing was measured%s", at, shadowfile.LastWords(at))
 	}
 	f.Name = filepath.Base(filepath.Clean(out)) + ".toml" // as that directory's report has it ever after
 	r, err := experiment.Take(f, out, sessions, append(samples, fetches...))
@@ -66,7 +65,7 @@ func Import(dir, out string) (*experiment.Report, error) {
 	}
 	if missing > 0 {
 		return r, fault.New(fault.Network, "%d of %d samples are missing: the simulation was too short (export with a longer --stop), or the client has failed%s",
-			missing, len(tasks), lastWords(at))
+			missing, len(tasks), shadowfile.LastWords(at))
 	}
 	return r, nil
 }
@@ -81,7 +80,7 @@ func readFetches(hosts string) (out []experiment.Sample, err error) {
 		}
 		samples, err := experiment.ReadSamples(filepath.Join(name, fetchesName))
 		if err != nil {
-			return nil, fault.New(fault.KindOf(err), "%w%s", err, lastWords(name))
+			return nil, fault.New(fault.KindOf(err), "%w%s", err, shadowfile.LastWords(name))
 		}
 		for _, s := range samples {
 			if s.Kind != experiment.KindFetch {
@@ -93,47 +92,4 @@ func readFetches(hosts string) (out []experiment.Sample, err error) {
 		}
 	}
 	return out, nil
-}
-
-// mostWords bounds what is told of a program's output.
-const mostWords = 600
-
-// lastWords is the end of what the programs of a host have said, if they have.
-func lastWords(dir string) string {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return "" // what is missing is named already
-	}
-	var b strings.Builder
-	for _, f := range files {
-		if filepath.Ext(f.Name()) != ".stderr" {
-			continue
-		}
-		n := filepath.Join(dir, f.Name())
-		if text := tail(n); text != "" {
-			fmt.Fprintf(&b, "\n%s ends with: %s", n, text)
-		}
-	}
-	return b.String()
-}
-
-// tail is the end of a file, or why it cannot be read.
-func tail(name string) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err.Error()
-	}
-	if !st.Mode().IsRegular() {
-		return ""
-	}
-	b, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-mostWords), mostWords))
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(string(b))
 }

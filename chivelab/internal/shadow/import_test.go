@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/chivelab/internal/experiment"
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 )
 
 // results writes what a simulation of an experiment leaves, with these samples of the client, and a client beside it.
@@ -15,7 +16,7 @@ func results(t *testing.T, f *experiment.File, samples []experiment.Sample) (dir
 	dir = t.TempDir()
 	data := filepath.Join(dir, dataDir)
 	host := filepath.Join(data, hostsDir, measuringHost)
-	if _, err := experiment.Take(f, filepath.Join(host, resultsDir), []experiment.Session{{Began: simulated, Version: "1"}}, samples); err != nil {
+	if _, err := experiment.Take(f, filepath.Join(host, resultsDir), []experiment.Session{{Began: shadowfile.Begin, Version: "1"}}, samples); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, configName), "")
@@ -139,22 +140,5 @@ func TestImportRefuses(t *testing.T) {
 		if _, err := Import(dir, filepath.Join(t.TempDir(), "out")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of %q", err, want)
 		}
-	}
-}
-
-// TestLastWords: a directory may have any name.
-func TestLastWords(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a[")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "tor.1000.stderr"), []byte("no such file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := lastWords(dir); !strings.HasSuffix(got, "ends with: no such file") {
-		t.Errorf("%q", got)
-	}
-	if got := lastWords(filepath.Join(dir, "nothing")); got != "" {
-		t.Errorf("%q", got)
 	}
 }

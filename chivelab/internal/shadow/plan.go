@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/chivelab/internal/experiment"
 	"github.com/chivenet/chive/chivelab/internal/links"
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 )
@@ -172,12 +173,12 @@ func (p *plan) stop() time.Duration {
 		return p.Stop
 	}
 	var trip time.Duration // to the last relay and back
-	rate := int64(unboundRate)
+	rate := int64(shadowfile.UnboundRate)
 	loss := 0.0
 	at := p.named[p.client()]
 	for _, name := range p.File.Path {
 		next := p.named[name]
-		trip += latency(at.access, next.access) + latency(next.access, at.access)
+		trip += shadowfile.Latency(placeOf(at.access), placeOf(next.access)) + shadowfile.Latency(placeOf(next.access), placeOf(at.access))
 		for _, d := range []links.Direction{at.access.Up, at.access.Down, next.access.Up, next.access.Down} {
 			rate = min(rate, rateOf(d))
 			loss = max(loss, d.Rules.Loss)

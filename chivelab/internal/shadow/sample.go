@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/chivenet/chive/chivelab/internal/shadowfile"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -25,7 +26,7 @@ const (
 	maxConsensus = 64 << 20
 	// leastRate keeps a relay that was hardly measured able to fetch the directory, in kilobytes a second.
 	leastRate = 125
-	mostRate  = unboundRate / 8000
+	mostRate  = shadowfile.UnboundRate / 8000
 	// Regions are so far from the middle of the network; so two hosts are 10 to 80 ms apart, one way.
 	regions      = 8
 	nearestMS    = 5

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
@@ -61,17 +62,8 @@ func ServeClient(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer p.Kill()
-	// The first request has the circuit built. Until then some fail, for a relay that does not know the network yet.
-	for {
-		a := w.fetch(starting, Request{Size: 1})
-		if a.Failed == "" {
-			break
-		}
-		select {
-		case <-starting.Done():
-			return fault.New(fault.Timeout, "no page came: %s; the router said: %s", a.Failed, p.LastWords())
-		case <-time.After(200 * time.Millisecond):
-		}
+	if err := w.first(starting); err != nil {
+		return fault.New(fault.KindOf(err), "%w; the router said: %s", err, p.LastWords())
 	}
 	if _, err := fmt.Fprintln(out, sayReady); err != nil {
 		return fault.Wrap(fault.Local, err)
@@ -85,6 +77,34 @@ func ServeClient(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}
 	return fault.Wrap(fault.Local, lines.Err())
+}
+
+// first makes a request that has the circuit built. Until then some fail, for a relay that does not know the network yet.
+func (w *work) first(ctx context.Context) error {
+	for {
+		a := w.fetch(ctx, Request{Size: 1})
+		if a.Failed == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "no page came: %s", a.Failed)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// workOf is what a client does with any program.
+func (p *Plan) workOf(c Client) work {
+	return work{Target: netip.AddrPortFrom(targetAddr, webPort).String(), Requests: c.Requests, Patience: p.Patience}
+}
+
+// readAnswer reads a line of a client that has so many requests.
+func readAnswer(line string, requests int) (a answer, err error) {
+	if err := json.Unmarshal([]byte(line), &a); err != nil || a.Request < 0 || a.Request >= requests || !(a.First >= 0) || a.Total < a.First {
+		return a, fault.New(fault.Local, "%q is no answer", line)
+	}
+	return a, nil
 }
 
 // all makes the requests, each at its time.

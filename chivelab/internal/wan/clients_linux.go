@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/netip"
 	"os"
 	"sync"
 
@@ -89,7 +88,7 @@ func writeTorrc(n *network, c Client, program Program) error {
 
 func (n *network) workOf(c Client, program Program) work {
 	dir := n.clientDir(c, program)
-	w := work{Target: netip.AddrPortFrom(targetAddr, webPort).String(), Requests: c.Requests, Patience: n.run.plan.Patience}
+	w := n.run.plan.workOf(c)
 	if program == Chive {
 		w.Program, w.Ready = n.chiveClient(dir, c), "ready"
 	} else {
@@ -121,7 +120,7 @@ func (cs *clients) start(i int, c Client, program Program) (_ *client, err error
 		return nil, fault.Wrap(fault.Local, err)
 	}
 	x.read, files = read, append(files, out)
-	x.Host, err = linktun.Attach(n.net, clientAddr(i), a, linktun.Command{Args: append(append([]string{}, n.run.Self...), "client"), Input: in, Output: out})
+	x.Host, err = linktun.Attach(n.net, clientAddr(i), a, linktun.Command{Args: append(append([]string{}, n.run.Self...), "client"), Input: in, Output: out, Congestion: n.run.Congestion})
 	if err != nil {
 		tell.Close()
 		read.Close()
@@ -177,9 +176,9 @@ func (cs *clients) measure(ctx context.Context) ([][]answer, error) {
 			if line == sayOver {
 				break
 			}
-			var a answer
-			if err := json.Unmarshal([]byte(line), &a); err != nil || a.Request < 0 || a.Request >= len(cs.network.layout.Clients[i].Requests) {
-				return nil, fault.New(fault.Local, "%s says %q", x.name, line)
+			a, err := readAnswer(line, len(cs.network.layout.Clients[i].Requests))
+			if err != nil {
+				return nil, fault.New(fault.Local, "%s: %w", x.name, err)
 			}
 			out[i] = append(out[i], a)
 		}

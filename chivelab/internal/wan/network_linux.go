@@ -27,28 +27,15 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Times of the authority's votes. The first round is held when all relays have come; the next ones are far away, as they
-// cost time.
-const (
-	firstRound = time.Second
-	laterRound = 30 * time.Minute
-	roundDelay = 2 * time.Second
-)
-
 // network is an authority, the server and the relays of one program.
 type network struct {
+	nodes
 	run    *Run
-	layout *Layout
 	relays Program
 	net    *links.Net
 	dir    string
-	file   string // describes the network to Chive's nodes
-	empty  string // a file of settings without any, instead of the user's
-
-	authorityLine string
-	fingerprints  map[string]string // by name
-	hosts         []*host           // the relays and the server
-	own           *linkstack.Host   // of the authority
+	hosts  []*host         // the relays and the server
+	own    *linkstack.Host // of the authority
 
 	ctx    context.Context // until a node has ended, or close
 	fail   context.CancelCauseFunc
@@ -80,8 +67,8 @@ func startNetwork(ctx context.Context, run *Run, l *Layout, relays Program, seed
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	n = &network{run: run, layout: l, relays: relays, net: links.NewNet(seed), dir: dir, fingerprints: map[string]string{},
-		file: filepath.Join(dir, "network.toml"), empty: filepath.Join(dir, "empty.toml")}
+	n = &network{run: run, relays: relays, net: links.NewNet(seed), dir: dir, nodes: nodes{layout: l, chive: run.Chive, tor: run.Tor,
+		fingerprints: map[string]string{}, file: filepath.Join(dir, "network.toml"), empty: filepath.Join(dir, "empty.toml")}}
 	n.ctx, n.fail = context.WithCancelCause(ctx)
 	defer func() {
 		if err != nil {
@@ -136,7 +123,7 @@ func (n *network) startAuthority() (<-chan *netdoc.Consensus, error) {
 		return nil, err
 	}
 	published := make(chan *netdoc.Consensus, 1)
-	d := &netdir.Network{Name: "wan", Testing: netdir.Testing{AllowPrivateAddresses: true, VotingInterval: laterRound}}
+	d := new(netdir.Network)
 	c := authority.Config{
 		Nickname: "authority", Contact: "emulated", Dir: n.dirOf("authority"), Log: slog.New(slog.DiscardHandler), Network: d,
 		ORPort: netip.AddrPortFrom(authorityAddr, orPort), DirPort: netip.AddrPortFrom(authorityAddr, dirPort), Dial: n.own.Dial,
@@ -172,8 +159,7 @@ func (n *network) startAuthority() (<-chan *netdoc.Consensus, error) {
 	}
 	a := netdir.Authority{Nickname: c.Nickname, V3Ident: c.Keys.Cert.Identity, RSA: netdoc.RSADigest(&c.Keys.RSA.PublicKey),
 		Ed: c.Keys.Ed.Public(), ORPorts: []netip.AddrPort{c.ORPort}, DirPort: c.DirPort}
-	d.Authorities = append(d.Authorities, a)
-	n.authorityLine = fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s", a.Nickname, orPort, a.V3Ident, a.DirPort, a.RSA)
+	*d = *n.takeAuthority(a)
 	text, err := netfile.Format(d)
 	if err != nil {
 		return nil, err
@@ -220,7 +206,7 @@ func (n *network) start(name string, addr netip.Addr, a links.Access, command []
 		return fault.Wrap(fault.Local, err)
 	}
 	defer out.Close()
-	if h.Host, err = linktun.Attach(n.net, addr, a, linktun.Command{Args: command, Output: out}); err != nil {
+	if h.Host, err = linktun.Attach(n.net, addr, a, linktun.Command{Args: command, Output: out, Congestion: n.run.Congestion}); err != nil {
 		return fault.New(fault.KindOf(err), "%s: %w", name, err)
 	}
 	n.hosts = append(n.hosts, h)
@@ -290,6 +276,9 @@ func (n *network) hasDirectory(name string) (bool, error) {
 	}
 	return have >= len(n.layout.Relays), nil
 }
+
+// dirOf is where a node keeps its files.
+func (n *network) dirOf(name string) string { return filepath.Join(n.dir, name) }
 
 // setLoss gives all links the loss that packets between two hosts have.
 func (n *network) setLoss(loss float64, more []*host) error {

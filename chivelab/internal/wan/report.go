@@ -130,7 +130,7 @@ func (r *Report) side(p *Plan, loss float64, side Side, points map[group][]point
 		both[seed-1] = own[seed-1] && good[Task{seed, Baseline, loss}]
 	}
 	if n := count(own); n < p.Seeds {
-		r.Missing = append(r.Missing, fmt.Sprintf("%v, %g %% loss: %d of %d seeds count, the machine was too slow for the others", side, loss*100, n, p.Seeds))
+		r.Missing = append(r.Missing, fmt.Sprintf("%v, %g %% loss: %d of %d seeds count, the others %s", side, loss*100, n, p.Seeds, r.reason()))
 	}
 	if count(own) == 0 {
 		return
@@ -165,6 +165,14 @@ func (r *Report) side(p *Plan, loss float64, side Side, points map[group][]point
 		add(lastByte, s.Bytes, .5)
 		add(lastByte, s.Bytes, .9)
 	}
+}
+
+// reason is why a run is not reported.
+func (r *Report) reason() string {
+	if len(r.Sessions) > 0 && r.Sessions[0].Simulator != "" {
+		return "were not simulated"
+	}
+	return "had a machine that was too slow"
 }
 
 func count(m map[int]bool) (n int) {
@@ -225,6 +233,9 @@ func (r *Report) Err() error {
 	if len(r.Missing) == 0 {
 		return nil
 	}
+	if len(r.Sessions) > 0 && r.Sessions[0].Simulator != "" {
+		return fault.New(fault.Config, "some runs are not reported, which were not simulated: run shadow in their directories, too")
+	}
 	return fault.New(fault.Resource, "this machine was too slow to emulate the links of some runs, which are not reported: try again when it has less to do, or with --scale below 1 or fewer --clients, in another directory")
 }
 
@@ -239,7 +250,7 @@ func (r *Report) Table() string {
 	}
 	if n := len(r.Sessions); n > 0 {
 		s := r.Sessions[n-1]
-		fmt.Fprintf(&b, "Chive %s, %s, TCP %s, %d cores\n", s.Chive, s.Tor, s.Congestion, s.Machine.Cores)
+		fmt.Fprintf(&b, "Chive %s, %s, TCP %s, %s\n", s.Chive, s.Tor, s.Congestion, s.where())
 	}
 	busy, failed, requests := 0.0, 0, 0
 	for _, x := range r.Runs {
@@ -279,6 +290,14 @@ func (r *Report) lossTable(b *strings.Builder, loss float64) {
 		}
 		b.WriteString("\n")
 	}
+}
+
+// where is what the nodes were in.
+func (s *Session) where() string {
+	if s.Simulator != "" {
+		return s.Simulator
+	}
+	return fmt.Sprintf("%d cores", s.Machine.Cores)
 }
 
 func (x *Result) name() string {

@@ -61,25 +61,32 @@ func openResults(dir string) (f *results, err error) {
 	if f.runFile, rows, err = openTable(name, runColumns); err != nil {
 		return f, err
 	}
-	for i, row := range rows {
+	if err := eachRow(name, rows, func(row []string) error {
 		x, err := parseRun(row)
-		if err != nil {
-			return f, fault.New(fault.Config, "%s:%d: %w", name, i+2, err)
-		}
 		f.runs = append(f.runs, x)
+		return err
+	}); err != nil {
+		return f, err
 	}
 	name = filepath.Join(dir, SamplesName)
 	if f.sampleFile, rows, err = openTable(name, sampleColumns); err != nil {
 		return f, err
 	}
-	for i, row := range rows {
+	return f, eachRow(name, rows, func(row []string) error {
 		x, err := parseSample(row)
-		if err != nil {
-			return f, fault.New(fault.Config, "%s:%d: %w", name, i+2, err)
-		}
 		f.samples = append(f.samples, x)
+		return err
+	})
+}
+
+// eachRow takes the rows of a table.
+func eachRow(name string, rows [][]string, take func(row []string) error) error {
+	for i, row := range rows {
+		if err := take(row); err != nil {
+			return fault.New(fault.Config, "%s:%d: %w", name, i+2, err)
+		}
 	}
-	return f, nil
+	return nil
 }
 
 func (f *results) close() error {
@@ -112,13 +119,9 @@ func readTable(name string, file *os.File, columns []string) ([][]string, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	head, err := table([][]string{columns})
+	rows, whole, err := parseTable(name, doc, columns)
 	if err != nil {
 		return nil, err
-	}
-	whole := bytes.LastIndexByte(doc, '\n') + 1
-	if whole > 0 && !bytes.HasPrefix(doc, head) {
-		return nil, fault.New(fault.Config, "%s:1: this is another table", name)
 	}
 	if err := file.Truncate(int64(whole)); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
@@ -127,14 +130,32 @@ func readTable(name string, file *os.File, columns []string) ([][]string, error)
 		return nil, fault.Wrap(fault.Local, err)
 	}
 	if whole == 0 {
-		_, err := file.Write(head)
+		head, err := table([][]string{columns})
+		if err != nil {
+			return nil, err
+		}
+		_, err = file.Write(head)
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	rows, err := csv.NewReader(bytes.NewReader(doc[:whole])).ReadAll()
+	return rows, nil
+}
+
+// parseTable returns the rows of a table, and the length of its whole lines.
+func parseTable(name string, doc []byte, columns []string) (rows [][]string, whole int, err error) {
+	head, err := table([][]string{columns})
 	if err != nil {
-		return nil, fault.New(fault.Config, "%s: %w", name, err)
+		return nil, 0, err
 	}
-	return rows[1:], nil
+	if whole = bytes.LastIndexByte(doc, '\n') + 1; whole == 0 {
+		return nil, 0, nil
+	}
+	if !bytes.HasPrefix(doc, head) {
+		return nil, 0, fault.New(fault.Config, "%s:1: this is another table", name)
+	}
+	if rows, err = csv.NewReader(bytes.NewReader(doc[:whole])).ReadAll(); err != nil {
+		return nil, 0, fault.New(fault.Config, "%s: %w", name, err)
+	}
+	return rows[1:], whole, nil
 }
 
 // table is rows as text.

@@ -1,8 +1,8 @@
 package wan
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +23,8 @@ type Run struct {
 	Dir     string // of the samples and the report
 	Version string // of Chive
 	Plan    Plan
+	// Congestion is TCP's algorithm on all hosts; empty: the machine's.
+	Congestion string
 	// Progress is called when something begins.
 	Progress func(Progress)
 
@@ -89,6 +91,7 @@ type Session struct {
 	Chive      string            `json:"chive"`
 	Tor        string            `json:"tor"`
 	Congestion string            `json:"tcp_congestion_control"`
+	Simulator  string            `json:"simulator,omitempty"` // "": Linux namespaces
 	Machine    benchcirc.Machine `json:"machine"`
 }
 
@@ -127,24 +130,28 @@ func (r *Run) Do(ctx context.Context) (report *Report, err error) {
 func (r *Run) begin(ctx context.Context) error {
 	st := state{Plan: r.Plan}
 	name := filepath.Join(r.Dir, stateName)
-	doc, err := os.ReadFile(name)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return fault.Wrap(fault.Local, err)
-	default:
-		if err := json.Unmarshal(doc, &st); err != nil {
-			return fault.New(fault.Config, "%s: %w", name, err)
+	if _, err := os.Stat(name); err == nil {
+		was, err := readState(r.Dir)
+		if err != nil {
+			return err
+		}
+		if st = *was; st.simulated() {
+			return fault.New(fault.Config, "%s is for the simulator: choose another directory", r.Dir)
 		}
 		if was, is := fmt.Sprintf("%+v", st.Plan), fmt.Sprintf("%+v", r.Plan); was != is {
 			return fault.New(fault.Config, "%s has the samples of another comparison: choose another directory", r.Dir)
 		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return fault.Wrap(fault.Local, err)
 	}
 	tor, err := appearance.TorVersion(ctx, r.Tor)
 	if err != nil {
 		return err
 	}
-	s := Session{time.Now().UTC().Truncate(time.Second), r.Version, tor.Tor, congestion(), benchcirc.ThisMachine()}
+	s := Session{time.Now().UTC().Truncate(time.Second), r.Version, tor.Tor, cmp.Or(r.Congestion, congestion()), "", benchcirc.ThisMachine()}
+	if n := len(st.Sessions); n > 0 && st.Sessions[n-1].Congestion != s.Congestion {
+		return fault.New(fault.Config, "%s has the samples of hosts whose TCP has %s, not %s: choose another directory", r.Dir, st.Sessions[n-1].Congestion, s.Congestion)
+	}
 	st.Sessions = append(st.Sessions, s)
 	r.sessions = st.Sessions
 	return atomicfile.WriteJSON(name, st, atomicfile.Report)

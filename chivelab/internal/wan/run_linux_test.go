@@ -28,7 +28,13 @@ func TestMain(m *testing.M) {
 			err = ServeClient(context.Background(), os.Stdin, os.Stdout)
 		case "target":
 			err = ServeTarget(context.Background(), os.Args[2])
-		case "relay", "proxy":
+		case "bench": // as the simulator starts it
+			if len(os.Args) == 5 {
+				err = ServeTarget(context.Background(), os.Args[4])
+			} else {
+				err = Ask(context.Background(), os.Args[4], os.Args[5])
+			}
+		case "relay", "proxy", "authority":
 			cli.Main(cli.Root("chive", "for a test", cli.Commands()...))
 			return
 		default:
