@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // between puts a chive-eth relay strictly between two stock geths: each has a sidecar that
 // may connect it to one onion, which is the relay's. An empty geth gets all blocks of the
 // other, and a transaction of each arrives at the other. sidecar changes how the sidecars
-// are run; relayArgs are how the relay reaches onions.
-func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd, *geth), relayArgs ...string) {
+// are run, and gets the onion of each when it is open; relayArgs are how the relay reaches onions.
+func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd, *geth) (opened func(onion string)), relayArgs ...string) {
 	dir := t.TempDir()
 	chiveEth := build(t)
 	data, err := testdata()
@@ -31,8 +32,8 @@ func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd, *geth), rela
 	for i, g := range []*geth{full, empty} {
 		cmd := exec.Command(chiveEth, "sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile, "--maxpeers", "1",
 			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i)), "--static", record)
-		sidecar(cmd, g)
-		says(t, runAs(t, cmd), "private")
+		opened := sidecar(cmd, g)
+		opened(open(t, runAs(t, cmd)))
 	}
 	// alone checks that a geth has the relay as its only peer.
 	alone := func(g *geth) func(context.Context) bool {
@@ -68,11 +69,33 @@ func between(t *testing.T, nw *lab.Network, sidecar func(*exec.Cmd, *geth), rela
 	alone(empty)(t.Context())
 }
 
+// plainly runs the sidecars as they are.
+func plainly(*exec.Cmd, *geth) func(string) { return func(string) {} }
+
+// open waits until a sidecar has an onion before a node that shows nothing, and returns the onion. The two lines come in
+// any order.
+func open(t *testing.T, lines <-chan string) (onion string) {
+	t.Helper()
+	timeout := time.After(2 * time.Minute)
+	for private := false; !private || onion == ""; {
+		select {
+		case l := <-lines:
+			private = private || l == "private"
+			if rest, ok := strings.CutPrefix(l, "onion "); ok {
+				onion = rest
+			}
+		case <-timeout:
+			t.Fatalf("private: %v, onion: %q, in two minutes", private, onion)
+		}
+	}
+	return onion
+}
+
 // TestRelayBetween: the relay, and both sidecars, have Chive's client in them.
 func TestRelayBetween(t *testing.T) {
 	gethtest.Program(t, "geth")
 	nw := startLab(t, lab.Options{})
-	between(t, nw, func(*exec.Cmd, *geth) {}, "--network", nw.NetworkFile)
+	between(t, nw, plainly, "--network", nw.NetworkFile)
 }
 
 // TestRelayBetweenTor is TestRelayBetween with a relay that uses a stock tor daemon
@@ -80,5 +103,5 @@ func TestRelayBetween(t *testing.T) {
 func TestRelayBetweenTor(t *testing.T) {
 	gethtest.Program(t, "geth")
 	nw, daemon := withStockTor(t)
-	between(t, nw, func(*exec.Cmd, *geth) {}, "--tor-proxy", daemon.SOCKS, "--tor-control", daemon.Control)
+	between(t, nw, plainly, "--tor-proxy", daemon.SOCKS, "--tor-control", daemon.Control)
 }

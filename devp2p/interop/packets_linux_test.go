@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -18,7 +19,8 @@ import (
 	"github.com/chivenet/chive/lab/host"
 )
 
-// sidecarGroup is the group of the sidecars' processes, by which their packets are counted.
+// sidecarGroup is the group of a sidecar's process, by which its packets are counted. The second sidecar has the group
+// before it.
 const sidecarGroup = 65534
 
 // TestSidecarPackets is TestRelayBetween in a network namespace that has a way out. It
@@ -114,31 +116,32 @@ func inGroup(cmd *exec.Cmd, group uint32) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 0, Gid: group, NoSetGroups: true}}
 }
 
-// meter begins to count the packets of a group's processes. The set "nodes" has ports of nodes on this machine that
-// they may connect to, and the set "strays" gets what is counted as elsewhere.
-func meter(t *testing.T, nw *lab.Network, group uint32) {
+// meter begins to count the packets of the processes of some groups. The set "nodes" says which group may connect to
+// which port of a node on this machine, and the set "strays" gets what is counted as elsewhere, and of whom.
+func meter(t *testing.T, nw *lab.Network, groups ...uint32) {
 	t.Helper()
 	nft(t, "add", "table", "inet", "sidecar")
 	nft(t, "add", "chain", "inet", "sidecar", "out", "{ type filter hook output priority 0; }")
-	nft(t, "add", "set", "inet", "sidecar", "nodes", "{ type inet_service; }")
-	nft(t, "add", "set", "inet", "sidecar", "strays", "{ type ipv4_addr . inet_service; flags dynamic; size 64; }")
-	of := fmt.Sprint("meta skgid ", group)
+	nft(t, "add", "set", "inet", "sidecar", "nodes", "{ type gid . inet_service; }")
+	nft(t, "add", "set", "inet", "sidecar", "strays", "{ type gid . ipv4_addr . inet_service . inet_service; flags dynamic; size 64; }")
+	of := "meta skgid { " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(groups)), ", "), "[]") + " }"
 	for _, rule := range [][2]string{
 		{"tor", of + " ip daddr 127.0.0.1 tcp dport { " + orPorts(nw) + " }"},
-		{"node", of + " ip daddr 127.0.0.1 tcp dport @nodes"}, // for who comes to the onion
-		{"answers", of + " oifname lo ct direction reply"},    // to programs that connected to them
+		{"node", of + " ip daddr 127.0.0.1 meta skgid . tcp dport @nodes"}, // for who comes to the onion
+		{"answers", of + " oifname lo ct direction reply"},                 // to programs that connected to them
 		{"elsewhere", of},
 	} {
 		if rule[0] == "elsewhere" {
-			nft(t, "add", "rule", "inet", "sidecar", "out", of+" meta l4proto { tcp, udp } update @strays { ip daddr . th dport }")
+			nft(t, "add", "rule", "inet", "sidecar", "out", of+" meta l4proto { tcp, udp } update @strays { meta skgid . ip daddr . th sport . th dport }")
 		}
 		nft(t, "add", "counter", "inet", "sidecar", rule[0])
 		nft(t, "add", "rule", "inet", "sidecar", "out", rule[1]+" counter name "+rule[0]+" return")
 	}
 }
 
-// metered checks what was counted: nothing went elsewhere.
-func metered(t *testing.T, group uint32) {
+// metered checks what was counted: nothing went elsewhere. What a group must not connect to may be named, besides what
+// nobody must.
+func metered(t *testing.T, group uint32, never ...string) {
 	t.Helper()
 	toTor, answers, elsewhere := counted(t, "tor"), counted(t, "answers"), counted(t, "elsewhere")
 	t.Logf("packets: %d to relays of the Tor network, %d to nodes, %d answers to programs that connected, %d anywhere else", toTor, counted(t, "node"), answers, elsewhere)
@@ -146,7 +149,7 @@ func metered(t *testing.T, group uint32) {
 		t.Error("not all packets went where they may:", nft(t, "list", "set", "inet", "sidecar", "strays"))
 	}
 	// The meter counts what goes elsewhere: on loopback, outside, and to a name server.
-	for i, to := range []string{"tcp/127.0.0.1/9", "tcp/10.77.0.50/30303", "udp/127.0.0.1/53"} {
+	for i, to := range append(never, "tcp/127.0.0.1/9", "tcp/10.77.0.50/30303", "udp/127.0.0.1/53") {
 		cmd := exec.CommandContext(t.Context(), "timeout", "0.3", "bash", "-c", "echo x >/dev/"+to)
 		inGroup(cmd, group)
 		_ = cmd.Run() // nobody answers
@@ -158,12 +161,35 @@ func metered(t *testing.T, group uint32) {
 
 func sidecarPackets(t *testing.T) {
 	nw := startLab(t, lab.Options{})
-	meter(t, nw, sidecarGroup)
+	groups := []uint32{sidecarGroup, sidecarGroup - 1}
+	meter(t, nw, groups...)
+	var ports []int                       // of the geths
 	t.Run("between", func(t *testing.T) { // its end ends the sidecars
-		between(t, nw, func(cmd *exec.Cmd, g *geth) {
-			nft(t, "add", "element", "inet", "sidecar", "nodes", fmt.Sprintf("{ %d }", g.info.Ports.Listener))
-			inGroup(cmd, sidecarGroup)
+		between(t, nw, func(cmd *exec.Cmd, g *geth) func(string) {
+			group := groups[len(ports)]
+			ports = append(ports, g.info.Ports.Listener)
+			nft(t, "add", "element", "inet", "sidecar", "nodes", fmt.Sprintf("{ %d . %d }", group, g.info.Ports.Listener))
+			inGroup(cmd, group)
+			return func(onion string) { // somebody comes to the onion before its geth goes to anybody
+				before := counted(t, "node")
+				c, err := nw.Client.DialContext(t.Context(), "tcp", net.JoinHostPort(onion, "30303"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				if _, err := c.Write([]byte{0, 3, 'x', 'x', 'x'}); err != nil { // a first message that the sidecar cannot open: it is for geth
+					t.Error(err)
+				}
+				g.await(t, "who comes to the onion", func(context.Context) bool { return counted(t, "node") > before })
+			}
 		}, "--network", nw.NetworkFile)
 	})
-	metered(t, sidecarGroup)
+	if t.Failed() {
+		return
+	}
+	// A sidecar connects to the port of its own geth, and to that of no other.
+	metered(t, groups[0], fmt.Sprint("tcp/127.0.0.1/", ports[1]))
+	nft(t, "reset", "counter", "inet", "sidecar", "elsewhere")
+	metered(t, groups[1], fmt.Sprint("tcp/127.0.0.1/", ports[0]))
 }

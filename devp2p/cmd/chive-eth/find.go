@@ -49,8 +49,35 @@ func (s *finding) flagsOutside(cmd *cobra.Command) {
 // nowhere reports whether the flags name no place to find nodes.
 func (s *finding) nowhere() bool { return len(s.lists)+len(s.trees) == 0 && s.discv5 == "" }
 
+// check refuses URLs that are wrong, before anything begins.
+func (s *finding) check() error {
+	for _, f := range []struct {
+		name   string
+		values []string
+		check  func(string) error
+	}{{"nodes", s.urls(), find.CheckList}, {"tree", s.trees, find.CheckTree}, {"doh", s.resolvers, find.CheckResolver}} {
+		for _, v := range f.values {
+			if err := f.check(v); err != nil {
+				return fmt.Errorf("--%s: %w", f.name, err)
+			}
+		}
+	}
+	if len(s.resolvers) > 0 && len(s.trees) == 0 {
+		return errors.New("--doh is about --tree, which is missing")
+	}
+	return nil
+}
+
+// urls are the lists that are no files.
+func (s *finding) urls() []string {
+	return slices.DeleteFunc(slices.Clone(s.lists), func(v string) bool { return !find.IsURL(v) })
+}
+
 // files returns the nodes of the lists that are files.
 func (s *finding) files() ([]*enode.Node, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	if len(s.lists) == 0 {
 		return nil, nil
 	}
@@ -69,10 +96,10 @@ func (s *finding) files() ([]*enode.Node, error) {
 	return all, nil
 }
 
-// inside returns what looks for nodes through Tor.
-func (s *finding) inside(t *tor, policy devp2p.Policy, log *slog.Logger, sink find.Sink) ([]func(context.Context) error, error) {
+// inside returns what looks for nodes through Tor. dir keeps what must be known at the next start.
+func (s *finding) inside(t *tor, policy devp2p.Policy, dir string, log *slog.Logger, sink find.Sink) ([]func(context.Context) error, error) {
 	var all []func(context.Context) error
-	if urls := slices.DeleteFunc(slices.Clone(s.lists), func(v string) bool { return !find.IsURL(v) }); len(urls) > 0 {
+	if urls := s.urls(); len(urls) > 0 {
 		client, err := t.web("--nodes")
 		if err != nil {
 			return nil, err
@@ -81,7 +108,11 @@ func (s *finding) inside(t *tor, policy devp2p.Policy, log *slog.Logger, sink fi
 		if err != nil {
 			return nil, err
 		}
-		lists := find.Lists{URLs: urls, Client: client, Keys: keys, Log: log}
+		newest, err := find.OpenNewest(dir)
+		if err != nil {
+			return nil, fmt.Errorf("--nodes: %w", err)
+		}
+		lists := find.Lists{URLs: urls, Client: client, Keys: keys, Newest: newest, Log: log}
 		all = append(all, func(ctx context.Context) error { return lists.Run(ctx, sink) })
 	}
 	if len(s.trees) > 0 {
@@ -89,15 +120,15 @@ func (s *finding) inside(t *tor, policy devp2p.Policy, log *slog.Logger, sink fi
 		if err != nil {
 			return nil, err
 		}
-		trees := find.Trees{URLs: s.trees, Client: client, Endpoints: s.resolvers, OnionOnly: policy == devp2p.OnlyOnion}
+		trees := find.Trees{URLs: s.trees, Client: client, Endpoints: s.resolvers, OnionOnly: policy == devp2p.OnlyOnion, Log: log}
 		all = append(all, func(ctx context.Context) error { return trees.Run(ctx, sink) })
 	}
 	return all, nil
 }
 
 // services returns what looks for nodes while a relay runs.
-func (s *finding) services(t *tor, policy devp2p.Policy, key *ecdsa.PrivateKey, boot []*enode.Node, m *peers.Manager, log *slog.Logger) ([]func(context.Context) error, error) {
-	all, err := s.inside(t, policy, log, m.Add)
+func (s *finding) services(t *tor, policy devp2p.Policy, dir string, key *ecdsa.PrivateKey, boot []*enode.Node, m *peers.Manager, log *slog.Logger) ([]func(context.Context) error, error) {
+	all, err := s.inside(t, policy, dir, log, m.Add)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestFindingByPolicy(t *testing.T) {
 		{s: finding{trees: []string{"enrtree://x"}}, t: tor{proxy: "unix:/run/tor/socks"}, policy: devp2p.OnlyOnion, want: "Unix socket"},
 		{s: finding{trees: []string{"enrtree://x"}}, t: tor{proxy: "127.0.0.1:9050"}, policy: devp2p.OnlyOnion, n: 1},
 	} {
-		got, err := c.s.services(&c.t, c.policy, nil, nil, nil, slog.New(slog.DiscardHandler))
+		got, err := c.s.services(&c.t, c.policy, t.TempDir(), nil, nil, nil, slog.New(slog.DiscardHandler))
 		switch {
 		case c.want == "" && (err != nil || len(got) != c.n):
 			t.Errorf("%+v: %d services, %v", c.s, len(got), err)

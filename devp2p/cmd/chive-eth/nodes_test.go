@@ -83,10 +83,10 @@ func TestNodes(t *testing.T) {
 	if nodes, err := f.files(); err != nil || len(nodes) != 3 {
 		t.Errorf("%d nodes, %v", len(nodes), err)
 	}
-	if got, err := f.inside(&tor{proxy: "127.0.0.1:9050"}, devp2p.OnlyOnion, slog.New(slog.DiscardHandler), nil); err != nil || len(got) != 1 {
+	if got, err := f.inside(&tor{proxy: "127.0.0.1:9050"}, devp2p.OnlyOnion, t.TempDir(), slog.New(slog.DiscardHandler), nil); err != nil || len(got) != 1 {
 		t.Errorf("%d services, %v", len(got), err)
 	}
-	if _, err := f.inside(&tor{}, devp2p.Clearnet, slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "--nodes is read through Tor") {
+	if _, err := f.inside(&tor{}, devp2p.Clearnet, t.TempDir(), slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "--nodes is read through Tor") {
 		t.Errorf("a list at a URL without Tor: %v", err)
 	}
 	for _, c := range []struct {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereum/go-ethereum/p2p/enode"
-
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/program"
 )
@@ -144,40 +142,15 @@ func (s *relaySettings) chain() (*ethnode.Chain, error) {
 	case name != "":
 		return ethnode.NamedChain(name)
 	case s.genesis != "":
-		return ethnode.ReadChain(s.genesis, s.networkID)
+		c, err := ethnode.ReadChain(s.genesis, s.networkID)
+		if err != nil {
+			return nil, fmt.Errorf("--genesis: %w", err)
+		}
+		return c, nil
 	case s.networkID != 0:
 		return nil, fmt.Errorf("--networkid needs --genesis")
 	}
 	return nil, nil
-}
-
-// maxNodeFile bounds a file of nodes, in bytes.
-const maxNodeFile = 4 << 20
-
-// nodes reads the nodes of a flag: each value is a node, or a file of nodes.
-func nodes(flag string, values []string) ([]*enode.Node, error) {
-	var all []*enode.Node
-	for _, v := range values {
-		lines := []string{v}
-		if !strings.HasPrefix(v, "enode://") && !strings.HasPrefix(v, "enr:") {
-			raw, err := program.ReadFile(v, maxNodeFile)
-			if err != nil {
-				return nil, fmt.Errorf("--%s: it is no enode URL, no ENR, and no file: %w", flag, err)
-			}
-			lines = strings.Split(string(raw), "\n")
-		}
-		for i, line := range lines {
-			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-				continue
-			}
-			n, err := enode.Parse(enode.ValidSchemes, line)
-			if err != nil {
-				return nil, fmt.Errorf("--%s, node %d: %w", flag, i+1, err)
-			}
-			all = append(all, n)
-		}
-	}
-	return all, nil
 }
 
 func (s *relaySettings) tip() *big.Int { return new(big.Int).SetUint64(s.minTip) }

@@ -23,7 +23,9 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
+	"github.com/chivenet/chive/devp2p/internal/find"
 	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/devp2p/internal/reads"
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
 	"github.com/chivenet/chive/devp2p/onr"
 	"github.com/chivenet/chive/program"
@@ -62,7 +64,8 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if err := positive(number{"maxpeers", s.maxPeers}, number{"pool-bytes", s.poolBytes}); err != nil {
 		return err
 	}
-	if err := errors.Join(port("listen", s.onionPort), addresses(map[string]string{"listen-addr": s.listen, "rpc": s.rpc, "metrics": s.metrics, "discv5": s.discv5})); err != nil {
+	if err := errors.Join(port("listen", s.onionPort), addresses(map[string]string{"listen-addr": s.listen, "discv5": s.discv5}),
+		loopback(map[string]string{"rpc": s.rpc, "metrics": s.metrics})); err != nil {
 		return err
 	}
 	if err := s.wallets.check(); err != nil {
@@ -94,8 +97,8 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		name   string
 		values []string
 	}{{"static", s.static}, {"trusted", s.trusted}, {"bootnodes", s.boot}} {
-		if lists[i], err = nodes(f.name, f.values); err != nil {
-			return err
+		if lists[i], err = find.Nodes(f.values); err != nil {
+			return fmt.Errorf("--%s: %w", f.name, err)
 		}
 	}
 	listed, err := s.finding.files()
@@ -113,9 +116,18 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	}
 	defer func() { err = errors.Join(err, transport.Close()) }()
 
+	for i, n := range lists[0] {
+		if _, err := transport.Route(n); err != nil {
+			return fmt.Errorf("--static, node %d: %w", i+1, err)
+		}
+	}
 	r := &relay{policy: policy, static: lists[0], began: time.Now()}
 	if r.queue, err = broadcast.New(broadcast.Config{Targets: r.targets, Deliver: r.deliver, Dir: dir, Log: log}); err != nil {
 		return err
+	}
+	var nonces func(context.Context, []common.Address) (map[common.Address]uint64, error)
+	if s.wallets.address != nil {
+		nonces = reads.Nonces(s.wallets.address, r.ChainID)
 	}
 	r.node = ethnode.New(ethnode.Config{
 		Chain: chain, Policy: policy, Pool: pool.Limits{Bytes: s.poolBytes}, MinTip: s.tip(), NoBlobs: s.noBlobs, Rules: rules, Log: log,
@@ -124,6 +136,8 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		RTT:     transport.ObserveRTT,
 		Seen:    r.queue.Seen,
 		Mined:   r.queue.Mined,
+		Used:    r.queue.Used,
+		Nonces:  nonces,
 	})
 	if r.manager, err = peers.New(peers.Config{
 		Key: key, Transport: transport, Protocols: r.node.Protocols(), Name: clientName(), MaxPeers: s.maxPeers,
@@ -146,7 +160,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if len(r.manager.Status()) == 0 && s.finding.nowhere() {
 		fmt.Fprintf(out, "No node is known: this relay reaches nobody until somebody comes to it. %s, or --bootnodes NODE.\n", whatToGive)
 	}
-	services, err := s.finding.services(&s.tor, policy, key, lists[2], r.manager, log)
+	services, err := s.finding.services(&s.tor, policy, dir, key, lists[2], r.manager, log)
 	if err != nil {
 		return err
 	}

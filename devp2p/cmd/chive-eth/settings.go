@@ -157,6 +157,20 @@ func addresses(flags map[string]string) error {
 	return nil
 }
 
+// loopback is addresses for ports that only this machine may reach: program.ListenLoopback would refuse them when much
+// has begun.
+func loopback(flags map[string]string) error {
+	if err := addresses(flags); err != nil {
+		return err
+	}
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		if at, err := netip.ParseAddrPort(flags[flag]); err == nil && !at.Addr().IsLoopback() {
+			return fmt.Errorf("--%s: %q is not an address of loopback, such as 127.0.0.1:8545", flag, flags[flag])
+		}
+	}
+	return nil
+}
+
 // port refuses what is no port. 0 has a meaning of its own.
 func port(flag string, n int) error {
 	if n < 0 || n > 65535 {

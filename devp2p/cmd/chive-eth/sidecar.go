@@ -94,7 +94,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if err := positive(number{"listen", s.port}, number{"maxpeers", s.maxPeers}, number{"max-inbound", s.maxInbound}); err != nil {
 		return err
 	}
-	if err := errors.Join(port("p2p-port", s.p2pPort), addresses(map[string]string{"metrics": s.metrics})); err != nil {
+	if err := errors.Join(port("p2p-port", s.p2pPort), loopback(map[string]string{"metrics": s.metrics})); err != nil {
 		return err
 	}
 	level := slog.LevelInfo
@@ -136,7 +136,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 			log.Debug("a node of a list cannot be used", "err", err)
 		}
 	}
-	services, err := s.finding.inside(&s.tor, devp2p.OnlyOnion, log, side.Add)
+	services, err := s.finding.inside(&s.tor, devp2p.OnlyOnion, dir, log, side.Add)
 	if err != nil {
 		return err
 	}

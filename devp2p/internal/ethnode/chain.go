@@ -58,13 +58,17 @@ func NamedChain(name string) (*Chain, error) {
 func ReadChain(path string, network uint64) (*Chain, error) {
 	raw, err := program.ReadFile(path, maxGenesis)
 	if err != nil {
-		return nil, fmt.Errorf("ethnode: read the genesis: %w", err)
+		return nil, err
 	}
 	g := new(core.Genesis)
 	if err := json.Unmarshal(raw, g); err != nil {
-		return nil, fmt.Errorf("ethnode: genesis %s: %w", path, err)
+		return nil, fmt.Errorf("%s: it is no genesis as geth init reads it: %w", path, err)
 	}
-	return newChain(g, network)
+	c, err := newChain(g, network)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
 }
 
 // NewChain returns the chain of a genesis. A network ID of 0 means that it is the chain ID.
@@ -72,11 +76,11 @@ func NewChain(g *core.Genesis, network uint64) (*Chain, error) { return newChain
 
 func newChain(g *core.Genesis, network uint64) (*Chain, error) {
 	if g.Config == nil || g.Config.ChainID == nil {
-		return nil, errors.New("ethnode: the genesis names no chain ID")
+		return nil, errors.New("the genesis names no chain ID")
 	}
 	if network == 0 {
 		if !g.Config.ChainID.IsUint64() {
-			return nil, errors.New("ethnode: the chain ID is no network ID: name the network ID")
+			return nil, errors.New("the chain ID is no network ID: name the network ID")
 		}
 		network = g.Config.ChainID.Uint64()
 	}

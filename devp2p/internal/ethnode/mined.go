@@ -24,6 +24,7 @@ var errNoBody = errors.New("no peer has the block's body")
 type looked struct {
 	hashes []common.Hash // oldest first
 	top    uint64        // the number of the newest
+	spent  spent         // what these blocks used
 }
 
 // watchMined takes transactions out of the pool that were mined, and tells of them, until ctx ends.
@@ -37,11 +38,13 @@ func (n *Node) watchMined(ctx context.Context) {
 			return
 		case <-t.C:
 			n.dropMined(ctx, &past)
+			n.dropUsed(ctx, time.Now())
 		}
 	}
 }
 
-// dropMined takes the transactions of the newest blocks out of the pool. The blocks are those on which
+// dropMined takes the transactions of the newest blocks out of the pool, and those whose nonces the blocks of the last
+// minutes used: one that comes after its block was read, or one that another transaction replaced. The blocks are those on which
 // peers agree. A peer that tells a wrong one can make a relay forget transactions, but not refuse them
 // when they come again. Blocks are read also while the pool is empty: a peer must not learn from it
 // whether this node waits for a transaction of its own.
@@ -54,22 +57,37 @@ func (n *Node) dropMined(ctx context.Context, past *looked) {
 		n.log.Debug("the newest blocks are not known", "err", err)
 		return
 	}
+	n.readBlocks(ctx, past, newest, peers)
+	next := past.spent.next(newest)
+	n.pool.RemoveUsed(next)
+	n.config.Used(next, peers)
+}
+
+// readBlocks reads the newest blocks, and those that were missed, oldest first.
+func (n *Node) readBlocks(ctx context.Context, past *looked, newest []*types.Header, peers int) {
 	for _, h := range slices.Backward(append(slices.Clone(newest), n.missed(ctx, past, newest[len(newest)-1])...)) {
 		hash := h.Hash()
 		if slices.Contains(past.hashes, hash) {
 			continue
 		}
+		var next map[common.Address]uint64
 		if h.TxHash != types.EmptyTxsHash {
 			txs, err := n.mined(ctx, hash)
 			if err != nil {
 				n.log.Debug("a block's transactions cannot be read", "err", err)
 				return // the next time begins with this block
 			}
-			n.pool.Remove(txs)
-			n.config.Mined(txs, peers)
+			hashes := make([]common.Hash, len(txs))
+			for i, tx := range txs {
+				hashes[i] = tx.Hash()
+			}
+			n.pool.Remove(hashes)
+			n.config.Mined(hashes, peers)
+			next = n.used(txs)
 		}
 		past.hashes = append(past.hashes, hash)
 		past.hashes = past.hashes[max(len(past.hashes)-maxLooked, 0):]
+		past.spent.add(hash, h.ParentHash, next)
 		past.top = h.Number.Uint64() // the newest is last; one that was a lie is not kept
 	}
 }
@@ -99,9 +117,8 @@ func (n *Node) missed(ctx context.Context, past *looked, later *types.Header) []
 	return all
 }
 
-// mined returns the hashes of a block's transactions. The body has the roots that the block's
-// header tells.
-func (n *Node) mined(ctx context.Context, block common.Hash) ([]common.Hash, error) {
+// mined returns a block's transactions. The body has the roots that the block's header tells.
+func (n *Node) mined(ctx context.Context, block common.Hash) ([]*types.Transaction, error) {
 	a := n.get(ctx, &peer{}, &query{class: bodies, hashes: []common.Hash{block}})
 	if a == nil {
 		return nil, errNoBody
@@ -111,13 +128,5 @@ func (n *Node) mined(ctx context.Context, block common.Hash) ([]common.Hash, err
 	if err := rlp.DecodeBytes(a.items[0], &b); err != nil {
 		return nil, err
 	}
-	txs, err := b.Transactions.Items()
-	if err != nil {
-		return nil, err
-	}
-	hashes := make([]common.Hash, len(txs))
-	for i, tx := range txs {
-		hashes[i] = tx.Hash()
-	}
-	return hashes, nil
+	return b.Transactions.Items()
 }

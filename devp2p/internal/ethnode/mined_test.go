@@ -15,12 +15,17 @@ import (
 // block once, and tells of what is in it, also while the pool is empty.
 func TestMined(t *testing.T) {
 	told := map[common.Hash]int{}
+	var used uint64
 	n := newTestNode(t, Config{Chain: chainOf(t), Mined: func(txs []common.Hash, peers int) {
 		if peers != 1 {
 			t.Errorf("%d peers were asked", peers)
 		}
 		for _, h := range txs {
 			told[h]++
+		}
+	}, Used: func(next map[common.Address]uint64, peers int) {
+		if used = next[testAddr]; peers != 1 {
+			t.Errorf("%d peers were asked", peers)
 		}
 	}})
 	server := connectGeth(t, n, eth.ETH70)
@@ -48,15 +53,27 @@ func TestMined(t *testing.T) {
 	if n.pool.Get(other.Hash()) == nil {
 		t.Error("a transaction that was not mined has left the pool")
 	}
+	if used != newest {
+		t.Errorf("the first free nonce is %d, not %d", used, newest)
+	}
 	if s := n.Status(); s.Pool.Mined != 2 || s.Pool.Count != 1 {
 		t.Errorf("status: %+v", s.Pool)
 	}
+	// What comes when its block was read already leaves, too, and what another transaction replaced in it.
+	replaced := signedTx(testKey, newest-1, 1)
 	addTx(t, n, mined[0])
+	addTx(t, n, replaced)
 	before := slices.Clone(past.hashes)
-	if n.dropMined(t.Context(), &past); !slices.Equal(past.hashes, before) || n.pool.Get(mined[0].Hash()) == nil {
+	if n.dropMined(t.Context(), &past); !slices.Equal(past.hashes, before) {
 		t.Error("a block is read twice")
 	}
-	n.pool.Remove([]common.Hash{mined[0].Hash(), other.Hash()})
+	if n.pool.Get(mined[0].Hash()) != nil || n.pool.Get(replaced.Hash()) != nil || n.pool.Get(other.Hash()) == nil {
+		t.Error("a nonce that was used stays in the pool, or one that is free does not")
+	}
+	if s := n.Status(); s.Pool.Mined != 4 || s.Pool.Count != 1 {
+		t.Errorf("status: %+v", s.Pool)
+	}
+	n.pool.Remove([]common.Hash{other.Hash()})
 	past = looked{top: newest - 20} // as after a time without answers
 	if n.dropMined(t.Context(), &past); len(past.hashes) != 20 || past.top != newest {
 		t.Errorf("%d blocks were read of the 20 that were missed", len(past.hashes))

@@ -51,6 +51,11 @@ type Config struct {
 	// Seen is told of each transaction that a peer announces or sends, and whether the pool has it now: a
 	// hash alone is cheap, and shows nothing. It must not wait.
 	Seen func(h common.Hash, from enode.ID, here bool)
+	// Nonces returns the first free nonces of accounts, by a node of the same user. nil: there is none.
+	Nonces func(context.Context, []common.Address) (map[common.Address]uint64, error)
+	// Used is told again and again which nonces the last blocks left free, of the accounts in these blocks, and how
+	// many peers were asked. It must not wait.
+	Used func(next map[common.Address]uint64, peers int)
 	// Mined is told of the transactions of each new block on which peers agree, and how many peers
 	// were asked. It must not wait.
 	Mined func(txs []common.Hash, peers int)
@@ -109,6 +114,9 @@ func New(c Config) *Node {
 	}
 	if c.Mined == nil {
 		c.Mined = func([]common.Hash, int) {}
+	}
+	if c.Used == nil {
+		c.Used = func(map[common.Address]uint64, int) {}
 	}
 	n := &Node{
 		config:   c,

@@ -21,6 +21,7 @@ var DefaultEndpoints = []string{"https://cloudflare-dns.com/dns-query", "https:/
 const (
 	maxAnswer  = 64 << 10 // bytes
 	maxTexts   = 32       // TXT records
+	maxText    = 1 << 10  // bytes of one: an entry of a tree has 512 at most (EIP-1459); others are left out
 	dnsMessage = "application/dns-message"
 )
 
@@ -29,9 +30,30 @@ type resolver struct {
 	client    *http.Client
 	endpoints []string
 	next      atomic.Uint32 // the endpoint that is asked first
+
+	left atomic.Int64 // lookups until the walk ends
+	end  func()       // ends it; set while nobody looks anything up
 }
 
-// newResolver checks the endpoints. Plain HTTP is for onions and for tests on loopback.
+// limit has a function called after some lookups.
+func (r *resolver) limit(lookups int64, end func()) {
+	r.left.Store(lookups)
+	r.end = end
+}
+
+// CheckResolver refuses a URL that no question is sent to. Plain HTTP is for onions and for tests on loopback.
+func CheckResolver(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%q is no URL", text)
+	}
+	if !protected(u) && !(u.Scheme == "http" && u.Hostname() == "127.0.0.1") {
+		return fmt.Errorf("%q: want https, or http to an onion", text)
+	}
+	return nil
+}
+
+// newResolver checks the endpoints.
 func newResolver(c *http.Client, endpoints []string) (*resolver, error) {
 	if c == nil {
 		return nil, errors.New("find: an HTTP client is required: one through Tor")
@@ -40,16 +62,13 @@ func newResolver(c *http.Client, endpoints []string) (*resolver, error) {
 		endpoints = DefaultEndpoints
 	}
 	for _, e := range endpoints {
-		u, err := url.Parse(e)
-		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("find: DNS over HTTPS: %q is no URL", e)
-		}
-		host := u.Hostname()
-		if u.Scheme != "https" && !(u.Scheme == "http" && (strings.HasSuffix(host, ".onion") || host == "127.0.0.1")) {
-			return nil, fmt.Errorf("find: DNS over HTTPS: %q: want https, or http to an onion", e)
+		if err := CheckResolver(e); err != nil {
+			return nil, fmt.Errorf("find: DNS over HTTPS: %w", err)
 		}
 	}
-	return &resolver{client: c, endpoints: endpoints}, nil
+	own := *c
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no resolver needs it
+	return &resolver{client: &own, endpoints: endpoints}, nil
 }
 
 // LookupTXT implements dnsdisc.Resolver. If an endpoint fails, it asks the next one.
@@ -62,6 +81,9 @@ func (r *resolver) LookupTXT(ctx context.Context, domain string) ([]string, erro
 	query, err := (&dnsmessage.Message{Header: dnsmessage.Header{RecursionDesired: true}, Questions: []dnsmessage.Question{q}}).Pack()
 	if err != nil {
 		return nil, fmt.Errorf("find: a name that DNS cannot have: %w", err)
+	}
+	if r.left.Add(-1) == 0 {
+		r.end()
 	}
 	first := int(r.next.Add(1))
 	var errs []error
@@ -147,6 +169,8 @@ func parseAnswer(b []byte, q dnsmessage.Question) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the resolver's answer: %w", err)
 		}
-		out = append(out, strings.Join(txt.TXT, ""))
+		if text := strings.Join(txt.TXT, ""); len(text) <= maxText {
+			out = append(out, text)
+		}
 	}
 }

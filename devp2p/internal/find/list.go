@@ -2,13 +2,13 @@ package find
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -126,12 +126,11 @@ func Nodes(values []string) ([]*enode.Node, error) {
 			out = append(out, n)
 			continue
 		}
-		f, err := os.Open(v)
+		raw, err := program.ReadFile(v, maxBytes)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("it is no enode URL, no ENR, and no file: %w", err)
 		}
-		nodes, err := List(f)
-		f.Close()
+		nodes, err := List(bytes.NewReader(raw))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v, program.Why(err))
 		}

@@ -23,6 +23,7 @@ type Lists struct {
 	URLs   []string     // https, or http to an onion
 	Client *http.Client // through Tor
 	Keys   []ed25519.PublicKey
+	Newest *Newest      // nil: what was read is known as long as Run runs
 	Log    *slog.Logger // gets no URL
 }
 
@@ -46,14 +47,14 @@ func (l Lists) Run(ctx context.Context, sink Sink) error {
 		return errors.New("find: an HTTP client is required: one through Tor")
 	}
 	for _, text := range l.URLs {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
-			return fmt.Errorf("find: a list of nodes: %q is no URL", text)
-		}
-		if host := u.Hostname(); u.Scheme != "https" && !(u.Scheme == "http" && chive.IsOnionHost(host)) {
-			return fmt.Errorf("find: a list of nodes: %q: want https, or http to an onion", text)
+		if err := CheckList(text); err != nil {
+			return fmt.Errorf("find: a list of nodes: %w", err)
 		}
 	}
+	if l.Newest == nil {
+		l.Newest = new(Newest)
+	}
+	l.Client = careful(l.Client)
 	var wg sync.WaitGroup
 	for i, u := range l.URLs {
 		wg.Go(func() { l.follow(ctx, i+1, u, sink) })
@@ -62,19 +63,58 @@ func (l Lists) Run(ctx context.Context, sink Sink) error {
 	return nil
 }
 
+// CheckList refuses a URL that Lists would not read.
+func CheckList(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%q is no URL", text)
+	}
+	if !protected(u) {
+		return fmt.Errorf("%q: want https, or http to an onion", text)
+	}
+	return nil
+}
+
+// protected reports whether nobody between reads or changes what a URL has.
+func protected(u *url.URL) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && chive.IsOnionHost(u.Hostname())
+}
+
+// maxRedirects is how often one question may be sent elsewhere.
+const maxRedirects = 3
+
+// careful returns a client that a server can send only to where a flag could have sent it, and from an onion to no exit.
+func careful(c *http.Client) *http.Client {
+	careful := *c
+	careful.CheckRedirect = func(next *http.Request, before []*http.Request) error {
+		switch {
+		case len(before) > maxRedirects:
+			return errors.New("the server sends to another place again and again")
+		case !protected(next.URL):
+			return errors.New("the server sends to a place that is neither https nor an onion")
+		case chive.IsOnionHost(before[0].URL.Hostname()) && !chive.IsOnionHost(next.URL.Hostname()):
+			return errors.New("the onion sends to a place outside onions")
+		}
+		return nil
+	}
+	return &careful
+}
+
 // follow gets one list again and again.
 func (l Lists) follow(ctx context.Context, number int, at string, sink Sink) {
-	var last time.Time // when the newest one was published
 	wait := listMin
 	for {
-		list, err := l.get(ctx, at, last)
+		list, err := l.get(ctx, at)
+		if lost := (*errNotKept)(nil); errors.As(err, &lost) {
+			l.Log.Warn("the age of a list of nodes cannot be kept: after a restart, an older one would be taken", "list", number, "err", lost.err)
+			err = nil
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			l.Log.Warn("a list of nodes cannot be used", "list", number, "err", err)
 		default:
-			last = list.Published
 			for _, n := range list.Nodes {
 				_ = sink(n, fmt.Sprint("list ", number)) // it says why it refuses; here nothing follows from that
 			}
@@ -93,9 +133,8 @@ func (l Lists) follow(ctx context.Context, number int, at string, sink Sink) {
 	}
 }
 
-// get gets a list and verifies it. One that was published before the last one is refused: whoever
-// serves it could hide what was changed since.
-func (l Lists) get(ctx context.Context, at string, last time.Time) (*nodelist.List, error) {
+// get gets a list and verifies it. There is a list with an *errNotKept, too.
+func (l Lists) get(ctx context.Context, at string) (*nodelist.List, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -121,8 +160,9 @@ func (l Lists) get(ctx context.Context, at string, last time.Time) (*nodelist.Li
 	if err != nil {
 		return nil, err
 	}
-	if list.Published.Before(last) {
-		return nil, fmt.Errorf("the list is of %s, and older than the one before", list.Published.Format(time.RFC3339))
+	err = l.Newest.take(at, l.Keys, list)
+	if old := (*errOld)(nil); errors.As(err, &old) {
+		return nil, old
 	}
-	return list, nil
+	return list, err
 }

@@ -73,7 +73,12 @@ func TestLists(t *testing.T) {
 		other := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize))
 		var p publisher
 		var said bytes.Buffer
-		lists := Lists{URLs: []string{"https://lists.example/secret"}, Client: &http.Client{Transport: &p}, Keys: []ed25519.PublicKey{key.Public().(ed25519.PublicKey)},
+		dir := t.TempDir()
+		kept, err := OpenNewest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists := Lists{URLs: []string{"https://lists.example/secret"}, Client: &http.Client{Transport: &p}, Keys: []ed25519.PublicKey{key.Public().(ed25519.PublicKey)}, Newest: kept,
 			Log: slog.New(slog.NewTextHandler(&said, nil))}
 		found := make(map[enode.ID]int)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -116,13 +121,30 @@ func TestLists(t *testing.T) {
 		old, _ := signedList(t, key, time.Now().Add(-time.Hour))
 		p.set(old, 200, nil)
 		wait(listAgain)
-		refused("older than the one before")
+		refused("was set back")
 		newer, id := signedList(t, key, time.Now())
 		p.set(newer, 200, nil)
 		wait(listMin)
 		if found[id] != 1 {
 			t.Errorf("a newer list: %d nodes, %s", len(found), said.String())
 		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		// After a restart, too.
+		clear(found)
+		said.Reset()
+		p.set(good, 200, nil)
+		if lists.Newest, err = OpenNewest(dir); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		go func() {
+			done <- lists.Run(ctx, func(n *enode.Node, _ string) error { found[n.ID()]++; return nil })
+		}()
+		synctest.Wait()
+		refused("was set back")
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

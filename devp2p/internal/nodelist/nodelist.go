@@ -48,6 +48,8 @@ const (
 type List struct {
 	Published, Expires time.Time
 	Nodes              []*enode.Node // one of each identity, in the order of the identities
+
+	Signers []ed25519.PublicKey // of Verify: the trusted keys that have signed it
 }
 
 // New makes a list of nodes. Of several records of one node, the newest is taken. It refuses records
@@ -111,13 +113,15 @@ func Verify(text []byte, trusted []ed25519.PublicKey, now time.Time) (*List, err
 		return nil, errors.New("the list has no signature")
 	}
 	body, rest := text[:at+1], string(text[at+1:])
-	if err := signed(body, rest, trusted); err != nil {
+	signers, err := signed(body, rest, trusted)
+	if err != nil {
 		return nil, err
 	}
 	l, err := parse(string(body))
 	if err != nil {
 		return nil, err
 	}
+	l.Signers = signers
 	switch {
 	case l.Published.After(now.Add(maxAhead)):
 		return nil, fmt.Errorf("the list is of %s, which is in the future: is the clock right?", l.Published.Format(time.RFC3339))
@@ -127,40 +131,39 @@ func Verify(text []byte, trusted []ed25519.PublicKey, now time.Time) (*List, err
 	return l, nil
 }
 
-// signed looks for a good signature of a trusted key. A bad signature is an error, also beside a good
+// signed returns the trusted keys whose good signatures are there, at least one. A bad signature is an error, also beside a good
 // one; that of a key that is not trusted says nothing.
-func signed(body []byte, lines string, trusted []ed25519.PublicKey) error {
+func signed(body []byte, lines string, trusted []ed25519.PublicKey) (good []ed25519.PublicKey, err error) {
 	all := strings.Split(strings.TrimSuffix(lines, "\n"), "\n")
 	if len(all) > maxSignatures {
-		return fmt.Errorf("the list has more than %d signatures", maxSignatures)
+		return nil, fmt.Errorf("the list has more than %d signatures", maxSignatures)
 	}
-	good := false
 	for i, line := range all {
 		value, ok := strings.CutPrefix(line, signature)
 		keyText, sigText, ok2 := strings.Cut(value, " ")
 		if !ok || !ok2 {
-			return fmt.Errorf("signature %d: the line is not: signature KEY SIGNATURE", i+1)
+			return nil, fmt.Errorf("signature %d: the line is not: signature KEY SIGNATURE", i+1)
 		}
 		key, err := ParseKey(keyText)
 		if err != nil {
-			return fmt.Errorf("signature %d: %w", i+1, err)
+			return nil, fmt.Errorf("signature %d: %w", i+1, err)
 		}
 		sig, err := hex.DecodeString(sigText)
 		if err != nil || len(sig) != ed25519.SignatureSize {
-			return fmt.Errorf("signature %d: it is not %d bytes in hexadecimal", i+1, ed25519.SignatureSize)
+			return nil, fmt.Errorf("signature %d: it is not %d bytes in hexadecimal", i+1, ed25519.SignatureSize)
 		}
 		if !slices.ContainsFunc(trusted, func(t ed25519.PublicKey) bool { return t.Equal(key) }) {
 			continue
 		}
 		if !ed25519.Verify(key, body, sig) {
-			return fmt.Errorf("signature %d is wrong: the list was changed after it was signed", i+1)
+			return nil, fmt.Errorf("signature %d is wrong: the list was changed after it was signed", i+1)
 		}
-		good = true
+		good = append(good, key)
 	}
-	if !good {
-		return ErrSignature
+	if len(good) == 0 {
+		return nil, ErrSignature
 	}
-	return nil
+	return good, nil
 }
 
 // parse reads what is signed.

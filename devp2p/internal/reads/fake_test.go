@@ -68,6 +68,7 @@ type fakeUpstream struct {
 	methods map[string]func(params []json.RawMessage) string // a result
 	errors  map[string]string                                // an error
 	raw     func(w http.ResponseWriter)                      // instead of all answers but the chain ID
+	config  Config                                           // of start
 
 	mu    sync.Mutex
 	asked []string        // methods
@@ -116,7 +117,7 @@ func (u *fakeUpstream) start(t *testing.T, n Node, require bool) func(method str
 		t.Fatal(err)
 	}
 	const host = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad.onion"
-	all, closeAll := Methods(n, Config{Upstream: &Address{url: &url.URL{Scheme: "http", Host: host, Path: "/secret-key"}}, Require: require, ahead: time.Millisecond,
+	u.config = Config{Upstream: &Address{url: &url.URL{Scheme: "http", Host: host, Path: "/secret-key"}}, Require: require, ahead: time.Millisecond,
 		Dial: func(ctx context.Context, addr, isolation string) (net.Conn, error) {
 			if addr != host+":80" {
 				t.Errorf("dialled %s", addr)
@@ -125,7 +126,8 @@ func (u *fakeUpstream) start(t *testing.T, n Node, require bool) func(method str
 			u.keys[isolation] = true
 			u.mu.Unlock()
 			return new(net.Dialer).DialContext(ctx, "tcp", real.Host)
-		}})
+		}}
+	all, closeAll := Methods(n, u.config)
 	t.Cleanup(closeAll)
 	return caller(t, all)
 }

@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,6 +146,31 @@ func TestAnswers(t *testing.T) {
 			w.Header().Set("Location", "http://other.example/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}, "status 307"},
+		"to a file": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "file:///etc/passwd")
+			w.WriteHeader(http.StatusMovedPermanently)
+		}, "status 301"},
+		"another protocol": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, "upstream"},
+		"a bomb": {func(w http.ResponseWriter) { // of a hundred mebibytes, if somebody unpacked it
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 100 {
+				_, _ = z.Write(make([]byte, 1<<20))
+			}
+			_ = z.Close()
+		}, "no answer of JSON-RPC"},
+		"a huge header": {func(w http.ResponseWriter) { w.Header().Set("X", strings.Repeat("x", 128<<10)) }, "cannot be asked"},
+		"many headers": {func(w http.ResponseWriter) {
+			for i := range 20_000 {
+				w.Header().Set(fmt.Sprint("X-", i), "x")
+			}
+		}, "cannot be asked"},
+		"early hints without end": {func(w http.ResponseWriter) {
+			w.Header().Set("Link", strings.Repeat("x", 30<<10))
+			for range 1000 {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		}, "cannot be asked"},
 		"refused":     {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusForbidden) }, "status 403"},
 		"it hangs up": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "cannot be asked"},
 		"an error of a terminal": {func(w http.ResponseWriter) {
@@ -224,6 +251,109 @@ func TestSlowUpstream(t *testing.T) {
 	})
 }
 
+// TestDrip: an upstream that sends a byte now and then ends nobody's patience either.
+func TestDrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(theirs)); err != nil {
+					t.Error(err)
+				}
+				_, err := fmt.Fprint(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+				for ; err == nil; time.Sleep(time.Second) { // virtual time
+					_, err = fmt.Fprint(theirs, " ")
+				}
+			}()
+			return ours, nil
+		}
+		all, closeAll := Methods(&fakeNode{chain: 5}, Config{Upstream: &Address{url: &url.URL{Scheme: "http", Host: onion}}, Dial: dial})
+		defer closeAll()
+		began := time.Now()
+		if _, err := all["eth_gasPrice"](t.Context(), nil); err == nil || !strings.Contains(err.Error(), "did not answer within 30s") || time.Since(began) != callTime {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		time.Sleep(2 * time.Second) // virtual time, for the other end to see it
+	})
+}
+
+// TestHTTP2: what holds for an upstream holds for one that speaks HTTP/2.
+func TestHTTP2(t *testing.T) {
+	programtest.NoLeaks(t)
+	var raw func(http.ResponseWriter)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.ProtoMajor != 2 {
+			t.Errorf("%s, %v", r.Proto, err)
+		}
+		if strings.Contains(string(body), "eth_chainId") {
+			fmt.Fprint(w, `{"id":1,"result":"0x5"}`)
+			return
+		}
+		raw(w)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	config := Config{Upstream: &Address{url: &url.URL{Scheme: "https", Host: "example.com"}}, Roots: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
+		}}
+	all, closeAll := Methods(&fakeNode{chain: 5}, config)
+	defer closeAll()
+	call := caller(t, all)
+	for _, c := range []struct {
+		name string
+		raw  func(http.ResponseWriter)
+		want string
+	}{
+		{"no end", func(w http.ResponseWriter) { endless(w, strings.Repeat(" ", 64<<10)) }, "more than"},
+		{"a huge header", func(w http.ResponseWriter) { w.Header().Set("X", strings.Repeat("x", 256<<10)) }, "cannot be asked"},
+		{"it ends the stream", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "cannot be asked"},
+		{"elsewhere", func(w http.ResponseWriter) {
+			w.Header().Set("Location", "http://127.0.0.1/")
+			w.WriteHeader(http.StatusPermanentRedirect)
+		}, "status 308"},
+	} {
+		raw = c.raw
+		if got, err := call("eth_gasPrice"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		}
+	}
+	raw = func(w http.ResponseWriter) { fmt.Fprint(w, `{"id":1,"result":"0x7"}`) }
+	if got, err := call("eth_gasPrice"); err != nil || got != `"0x7"` {
+		t.Errorf("after all of it: %s, %v", got, err)
+	}
+}
+
+// TestChainChanges: an upstream that becomes one of another chain is noticed after some minutes, and used for nothing then.
+func TestChainChanges(t *testing.T) {
+	id := `"0x5"`
+	u := &fakeUpstream{methods: map[string]func([]json.RawMessage) string{"eth_gasPrice": is(`"0x1"`)}}
+	u.methods["eth_chainId"] = func([]json.RawMessage) string { return id }
+	u.start(t, &fakeNode{chain: 5}, false) // the server and its dialler
+	up := &upstream{address: u.config.Upstream, chain: func() (uint64, bool) { return 5, true }, calls: make(chan struct{}, 1),
+		all: accounts{address: u.config.Upstream, dial: u.config.Dial}}
+	t.Cleanup(up.all.close)
+	if _, err := up.call(t.Context(), chainKey, "eth_gasPrice"); err != nil {
+		t.Fatal(err)
+	}
+	id = `"0x6"`
+	a := up.all.get(chainKey)
+	a.mu.Lock()
+	a.checked = a.checked.Add(-chainTime)
+	a.mu.Unlock()
+	asked := len(u.asked)
+	if raw, err := up.call(t.Context(), chainKey, "eth_gasPrice"); err == nil || !strings.Contains(err.Error(), "node of chain 6, and this is chain 5") {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if got := u.asked[asked:]; len(got) != 1 || got[0] != "eth_chainId" {
+		t.Errorf("asked %v", got)
+	}
+}
+
 // TestSocket: the IPC socket of a node on this machine. Its word counts without proofs: it is the
 // user's own.
 func TestSocket(t *testing.T) {
@@ -278,6 +408,19 @@ func TestSocket(t *testing.T) {
 	}
 	if _, err := call("eth_blobBaseFee"); err == nil || !strings.Contains(err.Error(), "cannot be asked") {
 		t.Errorf("it hangs up: %v", err)
+	}
+	address := &Address{socket: path}
+	chain := uint64(5)
+	nonces := Nonces(address, func() (uint64, bool) { return chain, true })
+	if got, err := nonces(t.Context(), []common.Address{alice, bob}); err != nil || len(got) != 2 || got[alice] != 3 || got[bob] != 3 {
+		t.Errorf("%v, %v", got, err)
+	}
+	chain = 6
+	if got, err := Nonces(address, func() (uint64, bool) { return chain, true })(t.Context(), []common.Address{alice}); err == nil || len(got) != 0 {
+		t.Errorf("nonces of another chain: %v, %v", got, err)
+	}
+	if Nonces(&Address{url: &url.URL{Scheme: "https", Host: "node.example"}}, nil) != nil {
+		t.Error("a node elsewhere would be asked about everybody")
 	}
 	gone, closeGone := Methods(&fakeNode{chain: 5}, Config{Upstream: &Address{socket: filepath.Join(dir, "none")}})
 	t.Cleanup(closeGone)

@@ -57,10 +57,11 @@ const (
 	Seen    State = "seen"     // another peer has told of it: done
 	Taken   State = "accepted" // all onion peers that are known have it in their pools: done
 	Mined   State = "mined"    // it is in a block on which peers agree: done
+	Used    State = "used"     // a block on which peers agree used its nonce, by it or by another transaction: done
 	Expired State = "expired"  // it was not seen back within a day: done
 )
 
-func (s State) done() bool { return s == Seen || s == Taken || s == Mined || s == Expired }
+func (s State) done() bool { return s == Seen || s == Taken || s == Mined || s == Used || s == Expired }
 
 // A Delivery is the outcome of one connection.
 type Delivery struct {
@@ -92,7 +93,7 @@ type entry struct {
 	targets map[enode.ID]bool // those it was or is being sent to; true: their pools have it
 	sent    int               // deliveries that succeeded
 	tries   int               // deliveries that began since the start
-	mined   bool              // one peer says that it is in a block
+	mined   State             // what one peer alone says: Mined or Used; empty: nothing
 	told    string            // how a peer told of it that did not get it from here; empty: none did
 }
 
@@ -259,16 +260,39 @@ func (q *Queue) Mined(block []common.Hash, peers int) {
 		if e == nil || e.state.done() {
 			continue
 		}
-		if e.mined = true; peers > 1 {
-			e.state, e.why = Mined, whyMined
-		}
-		q.kick()
+		q.include(e, Mined, peers)
 	}
 }
 
-const whyMined = "it is in a block on which the peers agree"
+// Used is Mined for nonces: it tells which is the first of accounts that the last blocks left free. So a transaction ends that
+// another one replaced, or that a wallet gave once more after it was mined.
+func (q *Queue) Used(next map[common.Address]uint64, peers int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.txs {
+		if !e.state.done() && e.tx.Nonce() < next[e.from] && e.mined != Mined {
+			q.include(e, Used, peers)
+		}
+	}
+}
 
-// alone is when the word of one peer counts that the transaction was mined.
+// include notes that a block has a transaction or its nonce. q.mu is held.
+func (q *Queue) include(e *entry, how State, peers int) {
+	if e.mined = how; peers > 1 {
+		e.end()
+	}
+	q.kick()
+}
+
+// end says that a transaction is done by what was said of blocks.
+func (e *entry) end() {
+	e.state, e.why = e.mined, "it is in a block on which the peers agree"
+	if e.mined == Used {
+		e.why = "its nonce was used in a block on which the peers agree, by it or by another transaction"
+	}
+}
+
+// alone is when the word of one peer counts that the transaction was mined, or its nonce used.
 func (e *entry) alone() time.Time { return e.added.Add(againWait[1]) }
 
 // Run sends transactions until ctx ends. It waits for deliveries that are under way.
@@ -302,13 +326,13 @@ func (q *Queue) step(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 	var ready []*entry
 	for _, h := range q.order {
 		e := q.txs[h]
-		if e.mined && e.alone().After(now) {
+		if e.mined != "" && e.alone().After(now) {
 			due = earlier(due, e.alone())
 		}
 		switch {
 		case e.state.done() || e.state == Sending:
-		case e.mined && !e.alone().After(now):
-			e.state, e.why = Mined, whyMined
+		case e.mined != "" && !e.alone().After(now):
+			e.end()
 		case now.Sub(e.added) > keepTime:
 			e.state, e.why = Expired, "no other peer told of it within a day"
 		case e.next.After(now):

@@ -51,6 +51,49 @@ func TestMined(t *testing.T) {
 	})
 }
 
+// TestUsed: a transaction that another one replaced, or that was given once more after it was mined, is done and is not sent
+// again; the word of one peer alone counts later.
+func TestUsed(t *testing.T) {
+	w := &world{result: func(enode.ID) (Delivery, error) { return Delivery{Sent: true}, nil }}
+	w.add(1)
+	run(t, w, "", func(q *Queue) {
+		replaced, other := newTx(1), newTx(3)
+		from, err := sender(replaced)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tx := range []*types.Transaction{replaced, other} {
+			if _, _, err := q.Submit(tx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(firstWait[1])
+		q.Used(map[common.Address]uint64{from: 2, {1}: 9}, 1)
+		synctest.Wait()
+		if s := state(t, q, replaced); s.done() {
+			t.Errorf("%v by the word of one", s)
+		}
+		q.Used(map[common.Address]uint64{from: 2, {1}: 9}, 2)
+		synctest.Wait()
+		if s, o := state(t, q, replaced), state(t, q, other); s != Used || o.done() {
+			t.Errorf("%v and %v", s, o)
+		}
+		q.Mined([]common.Hash{other.Hash()}, 2)
+		if s, _, err := q.Submit(other); s.done() || err != nil { // the wallet has not seen that it was mined
+			t.Errorf("%v, %v", s, err)
+		}
+		q.Used(map[common.Address]uint64{from: 4}, 1)
+		time.Sleep(againWait[1] + time.Second)
+		if s := state(t, q, other); s != Used {
+			t.Errorf("given once more: %v", s)
+		}
+		n := w.times()
+		if time.Sleep(time.Hour); w.times() != n {
+			t.Error("it is sent on after its nonce was used")
+		}
+	})
+}
+
 // TestMinedByOne: one peer that says that a transaction was mined cannot keep it from a peer that becomes
 // known soon after that; and its word counts in the end.
 func TestMinedByOne(t *testing.T) {

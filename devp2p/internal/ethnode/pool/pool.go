@@ -3,6 +3,8 @@ package pool
 import (
 	"container/list"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,8 +48,11 @@ type Tx struct {
 	// Size is what announcements tell of it, in bytes.
 	Size uint32
 
+	from   common.Address // the sender
+	nonce  uint64
 	source string
 	added  time.Time
+	asked  time.Time     // when Senders told of it, or it was added
 	place  *list.Element // in the list of its source
 }
 
@@ -91,13 +96,17 @@ func (p *Pool) Add(tx *types.Transaction, raw []byte, src string, now time.Time)
 	if len(raw) > p.limits.Bytes {
 		return nil, ErrRoom
 	}
+	from, err := types.Sender(types.LatestSignerForChainID(tx.ChainId()), tx) // mostly known since the check
+	if err != nil {
+		return nil, err
+	}
 	for len(p.txs)+1 > p.limits.Count || p.bytes+len(raw) > p.limits.Bytes {
 		p.drop(p.fullest().txs.Front().Value.(*Tx))
 		p.evicted++
 	}
 	t := &Tx{
 		Hash: hash, Type: tx.Type(), Raw: raw, Size: uint32(tx.Size()),
-		source: src, added: now,
+		from: from, nonce: tx.Nonce(), source: src, added: now, asked: now,
 	}
 	s := p.sources[src]
 	if s == nil {
@@ -169,6 +178,35 @@ func (p *Pool) Remove(mined []common.Hash) {
 	}
 }
 
+// RemoveUsed drops the transactions whose nonces were used, by them or by others: next says for accounts which
+// nonce is the first that is free.
+func (p *Pool) RemoveUsed(next map[common.Address]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.txs {
+		if t.nonce < next[t.from] {
+			p.drop(t)
+			p.mined++
+		}
+	}
+}
+
+// Senders returns up to most accounts that have sent transactions of the pool. Each transaction brings its account
+// once in a time, for the first time when it is that old.
+func (p *Pool) Senders(most int, now time.Time, every time.Duration) []common.Address {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := make(map[common.Address]bool)
+	for _, t := range p.txs {
+		if now.Sub(t.asked) < every || len(seen) == most && !seen[t.from] {
+			continue
+		}
+		t.asked = now
+		seen[t.from] = true
+	}
+	return slices.Collect(maps.Keys(seen))
+}
+
 // Some returns up to most transactions, in no order: a new peer is told of them.
 func (p *Pool) Some(most int) []*Tx {
 	p.mu.Lock()
@@ -188,7 +226,7 @@ type Stats struct {
 	Count   int    `json:"count"`
 	Bytes   int    `json:"bytes"`
 	Evicted uint64 `json:"evicted"` // dropped because the pool was full
-	Mined   uint64 `json:"mined"`   // dropped because they were in a block
+	Mined   uint64 `json:"mined"`   // dropped because they were in a block, or their nonces were used
 }
 
 // Stats returns what the pool holds.

@@ -184,6 +184,35 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestUsed drops what has a used nonce, of that account alone, and tells accounts one after another.
+func TestUsed(t *testing.T) {
+	p := New(Limits{})
+	one, two := key(t), key(t)
+	sign := func(k *ecdsa.PrivateKey, nonce uint64) *types.Transaction {
+		return types.MustSignNewTx(k, types.LatestSigner(testConfig()), plain(nonce))
+	}
+	for _, tx := range []*types.Transaction{sign(one, 3), sign(one, 4), sign(one, 5), sign(two, 3)} {
+		if _, err := p.Add(tx, []byte{1}, "peer", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Add(types.NewTx(plain(0)), []byte{1}, "peer", now); err == nil {
+		t.Error("a transaction without a sender")
+	}
+	p.RemoveUsed(nil)
+	p.RemoveUsed(map[common.Address]uint64{crypto.PubkeyToAddress(one.PublicKey): 5})
+	if s := p.Stats(); s.Count != 2 || s.Mined != 2 || p.Get(sign(one, 5).Hash()) == nil || p.Get(sign(two, 3).Hash()) == nil {
+		t.Errorf("%+v", s)
+	}
+	if got := p.Senders(9, now.Add(time.Second), 2*time.Second); len(got) != 0 {
+		t.Errorf("too early: %v", got)
+	}
+	first, second, none := p.Senders(1, now.Add(2*time.Second), 2*time.Second), p.Senders(1, now.Add(3*time.Second), 2*time.Second), p.Senders(1, now.Add(3*time.Second), 2*time.Second)
+	if len(first) != 1 || len(second) != 1 || first[0] == second[0] || len(none) != 0 {
+		t.Errorf("%v, then %v, then %v", first, second, none)
+	}
+}
+
 // TestKnown adds more hashes than a set has places for.
 func TestKnown(t *testing.T) {
 	k := NewKnown(1000)
