@@ -95,9 +95,12 @@ uninstall:
 # test runs all tests that can run here, with real Tor relays if the programs
 # are installed. CHIVE_INTEROP=1 makes a missing program a failure. Those with networks of other programs wait
 # more than they work: they run in two halves beside all others, which make room for them. Their output is the last.
+# No part of it is a make of its own: make would run such a line for "make -n" too.
+TEST_DEVP2P = cd devp2p && go vet ./... && PATH='$(CURDIR)/bin/peers':$$PATH go test -timeout 15m ./...
+TEST_LIBP2P = cd libp2p && go vet ./... && go test -timeout 5m ./...
 test:
 	go vet ./... ./chivelab/...
-	@.ci/together "go test -timeout 35m -run '$(HALF)' ./interop; half=\$$?; $(MAKE) --no-print-directory -k devp2p libp2p && exit \$$half" \
+	@.ci/together "rc=0; go test -timeout 35m -run '$(HALF)' ./interop || rc=1; ($(TEST_DEVP2P)) || rc=1; ($(TEST_LIBP2P)) || rc=1; exit \$$rc" \
 	  "go test -timeout 35m -skip '$(HALF)' ./interop/..." \
 	  "nice -n 10 go test -timeout 35m \$$(go list ./... ./chivelab/... | grep -v /interop | tr '\n' ' ')"
 
@@ -105,12 +108,12 @@ test:
 # time, when go-ethereum's packages are built. Its tests with stock geth need "make
 # peers" (or geth and devp2p in PATH), and skip, loudly, without it.
 devp2p:
-	cd devp2p && go vet ./... && PATH="$(CURDIR)/bin/peers:$$PATH" go test -timeout 15m ./...
+	$(TEST_DEVP2P)
 
 # libp2p tests the module of libp2p over onions: half a minute, and some more the first time,
 # when go-libp2p's packages are built.
 libp2p:
-	cd libp2p && go vet ./... && go test -timeout 5m ./...
+	$(TEST_LIBP2P)
 
 # judge-snap has an empty stock geth take the state of another one by snap, through two sidecars: half a minute.
 .PHONY: judge-snap
@@ -275,7 +278,7 @@ bin/fteproxy/bin/fteproxy:
 	python3 -m venv --clear bin/fteproxy
 	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
 
-# peers-stem puts stem's sources into bin/stem, whose integration tests interop.TestStemSuite
+# peers-stem puts stem's sources into bin/stem, whose integration tests interop.TestStemSuite and TestStemNetwork
 # runs: Debian's package lacks them. They need a Python up to 3.11.
 .PHONY: peers-stem
 peers-stem: bin/stem/source/run_tests.py
@@ -295,6 +298,12 @@ judge-programs: build
 	  bin/programs/bin/pip install --quiet --disable-pip-version-check 'setuptools<81' txtorcon==26.6.0 onionbalance==0.2.4 stem==1.8.2 prometheus_client==0.22.1 retrying==1.4.0 && \
 	  touch bin/programs/done; } || echo "SKIPPED: the libraries of Python cannot be had"
 	cd interop/programs && GOWORK=off PROGRAMS_PYTHON="$(CURDIR)/bin/programs/bin/python" go test -count 1 -timeout 15m -v .
+
+# judge-stem runs stem's own integration tests, every target of them, with C tor and with chive by the name tor, without a network and
+# as a relay of a private one, and compares test by test. It takes an hour.
+.PHONY: judge-stem
+judge-stem: peers-stem
+	CHIVE_LONG=1 STEM_TARGET=RUN_ALL go test -count 1 -timeout 2h -v -run '^TestStem(Suite|Network)$$' ./interop
 
 # bench-wan compares Chive and C tor over emulated distances (root), in 30 minutes.
 .PHONY: bench-wan
