@@ -23,7 +23,7 @@ const (
 // acks delays a host's acknowledgments as systems do: one for every second full packet (RFC 1122 section 4.2.3.2), but at once
 // where something is missing, and when that comes (RFC 5681 section 4.2). gVisor sends one for nearly every packet. Its Reno divides
 // by the window that it has just enlarged, and so adds a packet for each acknowledgment of a single one, sometimes for a whole
-// window: where much is lost, it would carry up to twice what Linux does. With acknowledgments of two packets it rarely does so.
+// window: where much is lost, it would carry up to twice what Linux does. With acknowledgments of two packets it adds two in a window at most.
 type acks struct {
 	send func([]byte)
 	full uint32 // the bytes of a full packet
