@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/version"
 	"github.com/chivenet/chive/lab"
 )
@@ -28,6 +29,7 @@ func appearanceCommand() *cobra.Command {
 	var idle, delay time.Duration
 	var more, both []string
 	var program string
+	var six bool
 	cmd := &cobra.Command{
 		Use:   "appearance",
 		Short: "Compare what Chive's client shows to a wire, a guard and other relays with what C tor's does",
@@ -66,9 +68,12 @@ too, with further lines of its torrc: without any difference the comparison sees
 			} else if allowed, err = appearance.Allowed(v); err != nil {
 				return err
 			}
-			second.Torrc = append(second.Torrc, both...)
+			if six && !ctor.HasIPv6() {
+				return fault.New(fault.Local, "--ipv6-only: this machine has no IPv6 loopback")
+			}
+			second.Torrc, second.IPv6 = append(second.Torrc, both...), six
 			s, err := appearance.Run(ctx, appearance.Plan{Tor: path, Clients: clients, Idle: idle, Delay: delay,
-				Subjects: []appearance.Subject{{Name: "first", Command: []string{path}, Torrc: both}, second}})
+				Subjects: []appearance.Subject{{Name: "first", Command: []string{path}, Torrc: both, IPv6: six}, second}})
 			if err != nil {
 				return err
 			}
@@ -93,6 +98,7 @@ too, with further lines of its torrc: without any difference the comparison sees
 	f.DurationVar(&delay, "delay", 0, "`TIME` that each link between a client and a relay takes, one way")
 	f.StringArrayVar(&more, "tor-option", nil, "`LINE` of the torrc of a C tor that is compared instead of Chive; may be repeated")
 	f.StringArrayVar(&both, "option", nil, "`LINE` of the torrc of both programs, such as 'ConnectionPadding 0'; may be repeated")
+	f.BoolVar(&six, "ipv6-only", false, "all clients connect over IPv6 alone; half of the relays have it")
 	f.StringVar(&program, "chive", "", "`PATH` of another chive, which is compared instead of this one")
 	f.StringVar(&page, "write", "", "write the table as a page to `FILE`")
 	f.StringVar(&jsonFile, "json", "", "write the rows to `FILE`, as JSON")

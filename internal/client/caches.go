@@ -111,7 +111,7 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 		}
 		return dirclient.Stream{}, err
 	}
-	out := dirclient.Stream{Cache: target.RelayID, Addrs: target.Addrs}
+	out := dirclient.Stream{Cache: target.RelayID, Addrs: k.c.reachedAt(target)}
 	circ, err := k.get(ctx, target, use)
 	if err != nil {
 		k.fail(target.RSA)

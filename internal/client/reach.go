@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -42,6 +43,14 @@ func (c *Client) link(ctx context.Context, t linkspec.Target) (*channel.Channel,
 	}
 	c.watchReady()
 	return ch, err
+}
+
+// reachedAt returns the address that requests to a directory name, which is the one by which C tor would connect to it.
+func (c *Client) reachedAt(t linkspec.Target) []netip.AddrPort {
+	if may, err := c.live.Load().Path.Reachable.Target(t); err == nil {
+		t = may
+	}
+	return t.OneAddress().Addrs
 }
 
 func (r *reach) answered() {

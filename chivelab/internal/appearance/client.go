@@ -21,6 +21,7 @@ type Subject struct {
 	Chive   bool     // it is Chive's
 	Torrc   []string // further lines
 	Plain   bool     // it has no clients that go by bridges, and no onion services
+	IPv6    bool     // its clients use no IPv4
 }
 
 // client is one client of a subject.
@@ -64,7 +65,7 @@ func (nw *network) newClient(n int, s *Subject, as role) (*client, error) {
 	}
 	switch as {
 	case byBridge:
-		lines = append(lines, nw.bridgeLines()...)
+		lines = append(lines, nw.bridgeLines(s.IPv6)...)
 	case asService:
 		lines = append(lines, "HiddenServiceDir "+c.serviceDir(), "HiddenServicePort 80 "+nw.target.Addr(target.Web))
 		fallthrough
@@ -75,6 +76,9 @@ func (nw *network) newClient(n int, s *Subject, as role) (*client, error) {
 		lines = append(lines, "TestingTorNetwork 1") // a network file's private addresses; no time of the client's hangs on it
 	} else {
 		lines = append(lines, "ExtendAllowPrivateAddresses 1", "GeoIPFile /dev/null", "GeoIPv6File /dev/null", "SafeLogging 0") // it keeps its schedule of the public network
+	}
+	if s.IPv6 {
+		lines = append(lines, "ClientUseIPv4 0")
 	}
 	lines = append(lines, s.Torrc...)
 	if err := os.MkdirAll(filepath.Join(c.dir, "data"), 0o700); err != nil {

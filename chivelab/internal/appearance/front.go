@@ -49,6 +49,14 @@ func (f *front) also(at string) (netip.AddrPort, error) {
 
 func (f *front) addr() netip.AddrPort { return netaddr.OfPort(f.lns[0].Addr()) }
 
+// alsoAddr returns the further port, if there is one.
+func (f *front) alsoAddr() (at netip.AddrPort, ok bool) {
+	if len(f.lns) < 2 {
+		return at, false
+	}
+	return netaddr.OfPort(f.lns[1].Addr()), true
+}
+
 // close ends the recorder and its connections, and waits.
 func (f *front) close() {
 	f.mu.Lock()

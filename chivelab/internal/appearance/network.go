@@ -160,12 +160,15 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 		}
 		nw.fronts = append(nw.fronts, f)
 		advertise := []netip.AddrPort{f.addr()}
-		if nw.layout.six && i < nw.layout.listed() && i%2 == 0 {
+		bridge := i >= nw.layout.listed()
+		if nw.layout.six && (bridge || i%2 == 0) {
 			six, err := f.also("[::1]:0")
 			if err != nil {
 				return nil, err
 			}
-			advertise = append(advertise, six)
+			if !bridge { // who has a bridge's line has one address
+				advertise = append(advertise, six)
+			}
 		}
 		cfg := relay.Config{
 			Network: description, DataDir: filepath.Join(t.Dir, seenName(i)), Log: slog.New(slog.DiscardHandler),
@@ -174,7 +177,7 @@ func (nw *network) startRelays(t *ctor.Network) (guests []ctor.Guest, err error)
 			Tap: &relay.Tap{Protocols: ctorProtocols, Heard: nw.rec.hear, Link: func(l *channel.Link) { nw.rec.tapLink(i, l) }},
 		}
 		switch {
-		case i >= nw.layout.listed():
+		case bridge:
 			cfg.Bridge = true
 		case i >= nw.layout.relays:
 			policy, err := exit.WholePolicy([]string{"accept *:*"}, exit.PolicyOptions{Private: true, IPv6: nw.exitsSix(i)})
@@ -236,11 +239,15 @@ func (nw *network) awaitBridges(ctx context.Context) error {
 	return nil
 }
 
-// bridgeLines returns the lines for clients that go by bridges.
-func (nw *network) bridgeLines() []string {
+// bridgeLines returns the lines for clients that go by bridges, over IPv6 if six is true.
+func (nw *network) bridgeLines(six bool) []string {
 	out := []string{"UseBridges 1"}
 	for i := nw.layout.listed(); i < len(nw.relays); i++ {
-		out = append(out, fmt.Sprintf("Bridge %s %s", nw.fronts[i].addr(), nw.relays[i].Target().RSA))
+		at := nw.fronts[i].addr()
+		if six {
+			at, _ = nw.fronts[i].alsoAddr()
+		}
+		out = append(out, fmt.Sprintf("Bridge %s %s", at, nw.relays[i].Target().RSA))
 	}
 	return out
 }
@@ -251,7 +258,11 @@ func (nw *network) fallbacks() []string {
 	var out []string
 	for i, r := range nw.relays[:nw.layout.listed()] {
 		a := nw.fronts[i].addr()
-		out = append(out, fmt.Sprintf("FallbackDir %s:1 orport=%d id=%s", a.Addr(), a.Port(), r.Target().RSA))
+		line := fmt.Sprintf("FallbackDir %s:1 orport=%d id=%s", a.Addr(), a.Port(), r.Target().RSA)
+		if six, ok := nw.fronts[i].alsoAddr(); ok {
+			line += fmt.Sprintf(" ipv6=%v", six)
+		}
+		out = append(out, line)
 	}
 	return out
 }

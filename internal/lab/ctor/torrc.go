@@ -69,8 +69,12 @@ func (nw *Network) common() []string {
 		fmt.Sprintf("__OwningControllerProcess %d", nw.owner),
 	}
 	for _, a := range nw.Authorities() {
-		out = append(out, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s %s %s",
-			a.Name, a.OR.Port(), a.V3Ident, a.DirPort, a.ID.RSA))
+		six := ""
+		if a.OR6.IsValid() {
+			six = fmt.Sprintf(" ipv6=%v", a.OR6)
+		}
+		out = append(out, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s%s %s %s",
+			a.Name, a.OR.Port(), a.V3Ident, six, a.DirPort, a.ID.RSA))
 	}
 	for _, a := range nw.opts.DirAuthorities {
 		out = append(out, "DirAuthority "+a)
