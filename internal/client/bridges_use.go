@@ -19,8 +19,9 @@ func bridgeTarget(g guard.Candidate) linkspec.Target {
 }
 
 // cache picks a bridge to ask for directory documents, as soon as there is one
-// that has a descriptor.
+// that has a descriptor. If that comes only now, the first request begins with the client's next second, as C tor's does.
 func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
+	pause := false
 	for {
 		bs.mu.Lock()
 		have := map[ident.RSAID]bool{}
@@ -32,8 +33,14 @@ func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.T
 				problem = b.err
 			}
 		}
-		changed := bs.changed
+		var changed <-chan struct{} = bs.changed
 		bs.mu.Unlock()
+		switch {
+		case len(have) == 0:
+			pause = !bs.c.cfg.Fast
+		case pause:
+			changed, have, pause = bs.c.seconds.wait(), nil, false
+		}
 		others := maps.Clone(have)
 		for _, id := range avoid {
 			delete(others, id.RSA)

@@ -41,7 +41,7 @@ func TestAppearance(t *testing.T) {
 				t.Errorf("%d digests in a request", len(digests))
 			}
 		}
-		if b := split([][32]byte{{3}, {1}, {2}}); !slices.Equal(b[0].digests, [][32]byte{{1}, {2}, {3}}) {
+		if b := split([][32]byte{{3}, {1}, {2}}, maxBatch); !slices.Equal(b[0].digests, [][32]byte{{1}, {2}, {3}}) {
 			t.Errorf("digests in another order: %v", b)
 		}
 	})

@@ -80,7 +80,7 @@ func TestBootstrap(t *testing.T) {
 					t.Errorf("%s: %q instead of the cache's address", r.path, r.host)
 				}
 			}
-			if w.count("/tor/keys/") != 1 || w.count("/tor/status-vote/") != 1 || w.count("/tor/micro/") != 4 {
+			if w.count("/tor/keys/") != 1 || w.count("/tor/status-vote/") != 1 || w.count("/tor/micro/") != 3 {
 				t.Errorf("requests: %v", w.seen())
 			}
 			if len(steps) < 3 || steps[0].Phase != PhaseConsensus || steps[len(steps)-1].Phase != PhaseDone {
@@ -171,7 +171,7 @@ func TestCachesWithoutMicrodescs(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("it waited for %v", took)
 		}
-		batches := len(split(make([][32]byte, 60)))
+		batches := len(split(make([][32]byte, 60), maxBatch))
 		if asked := w.count("/tor/micro/"); asked != batches*(Attempts+1) {
 			t.Errorf("%d requests for %d batches", asked, batches)
 		}
@@ -431,17 +431,20 @@ func TestWrongTime(t *testing.T) {
 
 // TestSplit: the numbers of requests are C tor's, for as many digests.
 func TestSplit(t *testing.T) {
-	for n, want := range map[int]int{0: 0, 1: 1, 16: 1, 32: 1, 33: 2, 96: 3, 97: 3, 128: 3, 270: 3, 271: 4, 736: 9, 9000: 100} {
-		got := split(make([][32]byte, n))
-		total := 0
-		for _, b := range got {
-			total += len(b.digests)
-			if len(b.digests) > maxBatch || len(b.request().encode()) > 4300 {
-				t.Errorf("%d: a batch of %d", n, len(b.digests))
+	for n, want := range map[int][2]int{0: {}, 1: {1, 1}, 16: {1, 1}, 32: {1, 1}, 33: {2, 2}, 96: {3, 3}, 97: {3, 3}, 128: {3, 3}, 270: {3, 3}, 271: {3, 4}, 736: {3, 9},
+		1500: {3, 17}, 1501: {4, 17}, 4000: {8, 45}, 9000: {18, 100}} {
+		for i, most := range []int{maxBatch, shortBatch} {
+			got := split(make([][32]byte, n), most)
+			total := 0
+			for _, b := range got {
+				total += len(b.digests)
+				if len(b.digests) > most || most == shortBatch && len(b.request().encode()) > 4300 {
+					t.Errorf("%d: a batch of %d", n, len(b.digests))
+				}
 			}
-		}
-		if len(got) != want || total != n {
-			t.Errorf("%d: %d batches of %d", n, len(got), total)
+			if len(got) != want[i] || total != n {
+				t.Errorf("%d, at most %d: %d batches of %d", n, most, len(got), total)
+			}
 		}
 	}
 }

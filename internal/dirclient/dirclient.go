@@ -93,6 +93,7 @@ type Config struct {
 	Dir      string           // directory of the cache on disk, created if needed; empty: no cache
 	Speaker  netdir.Speaker   // this program in its role, compared with what the consensus requires; zero: it is not
 	Early    bool             // renew the consensus as soon as there is a new one, as relays do; clients spread their requests
+	Short    bool             // make no request longer than HTTP proxies take, as public relays do: C tor's others make longer ones
 	Common   bool             // ask for a consensus again when C tor's clients do, and not at once: see common.go
 	Log      *slog.Logger     // nil: silent
 	Now      func() time.Time // nil: time.Now

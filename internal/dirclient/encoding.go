@@ -2,8 +2,10 @@ package dirclient
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
@@ -38,12 +40,7 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 		}
 		plain = z
 	case "x-zstd":
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		plain = z
+		return decodeZstd(r, limit)
 	case "x-tor-lzma": // the format of .lzma files
 		z, err := lzma.ReaderConfig{DictCap: maxWindow}.NewReader(bufio.NewReader(r))
 		if err != nil {
@@ -64,4 +61,20 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return body, nil
+}
+
+// decodeZstd is decode for zstd. It takes what is encoded first, and needs no window beside the body then: twenty answers at a time
+// would have one of some megabytes each.
+func decodeZstd(r io.Reader, limit int64) ([]byte, error) {
+	coded, err := io.ReadAll(r)
+	z, err2 := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(uint64(max(limit, maxWindow)))) // which refuses larger windows, too
+	if err2 != nil {
+		return nil, err2
+	}
+	defer z.Close()
+	body, err2 := z.DecodeAll(coded, nil)
+	if errors.Is(err2, zstd.ErrDecoderSizeExceeded) || int64(len(body)) > limit {
+		return nil, fault.New(fault.Resource, "more than %d bytes after decoding", limit)
+	}
+	return body, cmp.Or(err, err2)
 }

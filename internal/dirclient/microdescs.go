@@ -16,11 +16,12 @@ import (
 )
 
 // C tor divides in this way, and caches see how many digests a request has (routerlist.c,
-// launch_descriptor_downloads).
+// launch_descriptor_downloads and max_dl_per_request).
 const (
-	maxBatch   = 90 // digests in one request, so that its line stays under 4096 bytes (dir-spec 5.2)
-	minBatch   = 32 // fewer digests are not worth a request of their own
-	minBatches = 3  // so that no cache can choose alone what a client knows
+	maxBatch   = 500 // digests in one request
+	shortBatch = 90  // and in one of public relays, whose line stays under 4096 bytes (dir-spec 5.2)
+	minBatch   = 32  // fewer digests are not worth a request of their own
+	minBatches = 3   // so that no cache can choose alone what a client knows
 
 	maxParallel = 96 // requests at a time: all that a network of public size needs, as in C tor
 )
@@ -33,10 +34,10 @@ type batch struct {
 }
 
 // split sorts digests, and divides them into batches, so that even a small number is divided
-// among a few requests.
-func split(digests [][32]byte) []batch {
+// among a few requests. Each has most digests at most.
+func split(digests [][32]byte, most int) []batch {
 	slices.SortFunc(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
-	size := max(min((len(digests)+minBatches-1)/minBatches, maxBatch), minBatch)
+	size := max(min((len(digests)+minBatches-1)/minBatches, most), minBatch)
 	var out []batch
 	for len(digests) > 0 {
 		n := min(size, len(digests))
@@ -65,9 +66,9 @@ type microAnswer struct {
 	answer
 }
 
-// publishEvery is how many answers are collected before the directory is published
+// publishEvery is how many microdescriptors are collected before the directory is published
 // again, because each publication copies a table.
-const publishEvery = 16
+const publishEvery = 1440
 
 // updateMicrodescs fetches the microdescriptors that the newest directory lacks, with
 // several requests at a time, each to another cache. It returns an error if some could
@@ -86,7 +87,11 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		defer done()
 		c.takeShared(adding)
 	}
-	queue := split(c.latest.MissingMicrodescs())
+	most := maxBatch
+	if c.cfg.Short {
+		most = shortBatch
+	}
+	queue := split(c.latest.MissingMicrodescs(), most)
 	answers := make(chan microAnswer, maxParallel)
 	ctx, cancel := context.WithCancel(ctx)
 	// Soon after a new consensus, and in a new network, the caches that the consensus
@@ -105,7 +110,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		}
 	}()
 	var last error
-	for n := 0; len(queue) > 0 || running > 0; n++ {
+	for fresh := publishEvery; len(queue) > 0 || running > 0; {
 		for ; running < maxParallel && len(queue) > 0; running++ {
 			b := queue[0]
 			queue = queue[1:]
@@ -142,7 +147,8 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
 			queue = again(queue, a, limit, adding.Lacks)
 		}
-		if n%publishEvery == 0 || (len(queue) == 0 && running == 0) {
+		if fresh += had - left; fresh >= publishEvery || (len(queue) == 0 && running == 0) {
+			fresh = 0
 			c.latest = adding.Directory()
 			c.offer()
 		} else {
@@ -161,7 +167,7 @@ func (c *Client) takeMicrodescs(adding *netdir.Adding, res *response) error {
 	if res.status != http.StatusOK {
 		return statusError(res)
 	}
-	var text []byte
+	text := make([]byte, 0, len(res.body))
 	err := adding.Parse(res.body, func(one []byte) {
 		text = append(text, one...)
 		c.keepMicrodesc(one)

@@ -246,7 +246,7 @@ func (r *Relay) wire() (err error) {
 		docs = ""
 	}
 	r.dirs = dirclient.New(dirclient.Config{
-		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: docs, Shared: r.cfg.Documents, Keeper: keeper, Early: true, Speaker: netdir.ThisProgram(true), Log: r.log,
+		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: docs, Shared: r.cfg.Documents, Keeper: keeper, Early: true, Short: !r.cfg.Bridge, Speaker: netdir.ThisProgram(true), Log: r.log,
 	})
 	return nil
 }

@@ -2,7 +2,10 @@ package appearance
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -71,5 +74,16 @@ func bridgeFeatures() []feature {
 			out[i].rule = mean{Within: 0.75}
 		}
 	}
-	return out
+	return append(out, feature{"bridge-pause", "bridge", "by bridges: seconds from the request for a bridge's descriptor to the one for the consensus, at the start", mean{Within: 0.6}, func(v *view) []string {
+		var began time.Time
+		for _, q := range v.requests() {
+			switch f := form(v, &q); {
+			case began.IsZero() && strings.Contains(f, "/tor/server/"):
+				began = q.at
+			case !began.IsZero() && strings.Contains(f, "/tor/status-vote/"):
+				return []string{fmt.Sprintf("%.2f", q.at.Sub(began).Seconds())}
+			}
+		}
+		return nil
+	}})
 }
