@@ -7,7 +7,7 @@ import "time"
 // the rest waits in the client, which knows better what to send first. Links of other relays have no such bound: one slow
 // relay would hold up all that others send through the same link.
 const (
-	maxBacklog = 640            // cells: the windows of three busy circuits, and more
+	maxBacklog = 480            // cells: the windows of two busy circuits, and more
 	lowBacklog = maxBacklog / 2 // what must have gone on before more is read
 )
 

@@ -165,7 +165,7 @@ func (bs *bridges) keep(b *bridge) {
 		if b.ctx.Err() != nil {
 			return
 		}
-		wait := bridgeRefresh + time.Duration(newRand().Int64N(int64(bridgeRefresh/4)))
+		wait := bridgeRefresh // C tor's, to the second: the bridge sees it
 		bs.mu.Lock()
 		b.err = err
 		bs.mu.Unlock()

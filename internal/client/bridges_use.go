@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -18,10 +19,33 @@ func bridgeTarget(g guard.Candidate) linkspec.Target {
 	return linkspec.Target{RelayID: g.ID, Addrs: g.Addrs, Ntor: g.Ntor, Proto: g.Proto}
 }
 
+// await waits until a bridge has a descriptor, before which nothing is asked for. If that comes only now, it waits for the client's next
+// second, too, in which C tor's first request begins. False: ctx has ended.
+func (bs *bridges) await(ctx context.Context) bool {
+	waited := false
+	for {
+		bs.mu.Lock()
+		have := slices.ContainsFunc(bs.all, func(b *bridge) bool { return b.desc != nil })
+		next := (<-chan struct{})(bs.changed)
+		bs.mu.Unlock()
+		if have && (!waited || bs.c.cfg.Fast) {
+			return ctx.Err() == nil
+		}
+		if have {
+			next = bs.c.seconds.wait()
+		}
+		waited = !have
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // cache picks a bridge to ask for directory documents, as soon as there is one
-// that has a descriptor. If that comes only now, the first request begins with the client's next second, as C tor's does.
+// that has a descriptor.
 func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
-	pause := false
 	for {
 		bs.mu.Lock()
 		have := map[ident.RSAID]bool{}
@@ -33,14 +57,8 @@ func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.T
 				problem = b.err
 			}
 		}
-		var changed <-chan struct{} = bs.changed
+		changed := bs.changed
 		bs.mu.Unlock()
-		switch {
-		case len(have) == 0:
-			pause = !bs.c.cfg.Fast
-		case pause:
-			changed, have, pause = bs.c.seconds.wait(), nil, false
-		}
 		others := maps.Clone(have)
 		for _, id := range avoid {
 			delete(others, id.RSA)

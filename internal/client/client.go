@@ -161,7 +161,7 @@ func New(cfg Config) (*Client, error) {
 		dir = filepath.Join(cfg.Dir, "directory")
 	}
 	c.dirs = dirclient.New(dirclient.Config{
-		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.whileDormant, Common: !cfg.Fast,
+		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.mayAsk, Common: !cfg.Fast,
 		Idle: c.Idle, Late: c.bridge != nil,
 	})
 	if c.bridge != nil {

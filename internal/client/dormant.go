@@ -99,6 +99,11 @@ func (c *Client) whileDormant(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
+// mayAsk waits until something may be asked of directories; false: ctx has ended.
+func (c *Client) mayAsk(ctx context.Context) bool {
+	return c.whileDormant(ctx) && (c.bridge == nil || c.bridge.await(ctx))
+}
+
 // Hosts reports whether the client hosts onion services.
 func (c *Client) Hosts() bool { return c.services.any.Load() }
 

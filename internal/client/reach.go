@@ -45,7 +45,8 @@ func (c *Client) link(ctx context.Context, t linkspec.Target) (*channel.Channel,
 	return ch, err
 }
 
-// reachedAt returns the address that requests to a directory name, which is the one by which C tor would connect to it.
+// reachedAt returns the address that requests to a directory name, which is the one by which C tor would connect to it. One
+// that no rule allows keeps its first address: nobody will connect to it.
 func (c *Client) reachedAt(t linkspec.Target) []netip.AddrPort {
 	if may, err := c.live.Load().Path.Reachable.Target(t); err == nil {
 		t = may

@@ -151,8 +151,9 @@ func (c *Client) runHousekeeping() {
 				cells = n
 				c.times.use(func(e *cbt.Estimator) { e.Traffic(now) })
 			}
-			if c.cfg.Fast || c.pool.Load() == nil {
-				c.caches.reap(now) // else the pool's clock says when
+			if c.cfg.Fast || c.pool.Load() == nil { // else the pool's clock says when
+				c.caches.reap(now)
+				c.seconds.tick()
 			}
 			c.chans.Reap()
 			moved.look(c)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -134,5 +135,24 @@ func TestOtherEncodings(t *testing.T) {
 				t.Errorf("%s: %v", coding, err)
 			}
 		}
+	}
+}
+
+// TestFramesThatStateTheirSizes: what each of many small frames says of its size has nothing moved that came before it.
+func TestFramesThatStateTheirSizes(t *testing.T) {
+	const limit = 1 << 20
+	frame := "\x28\xb5\x2f\xfd\x20\x11\x8b\x00\x00x" // 17 bytes: one block of a byte that is repeated (RFC 8878, 3.1.1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	body, err := decode(strings.NewReader(strings.Repeat(frame, limit/17)), "x-zstd", limit)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(body) != limit/17*17 {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+	if _, err := decode(strings.NewReader(strings.Repeat(frame, limit/17+1)), "x-zstd", limit); !fault.Is(err, fault.Resource) {
+		t.Errorf("%v", err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 20*limit {
+		t.Errorf("%d bytes were allocated for %d", n, limit)
 	}
 }

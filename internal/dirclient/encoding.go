@@ -2,6 +2,7 @@ package dirclient
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"compress/zlib"
@@ -63,18 +64,31 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// decodeZstd is decode for zstd. It takes what is encoded first, and needs no window beside the body then: twenty answers at a time
-// would have one of some megabytes each.
+// maxFrames is how many zstd frames are decoded at once. C tor sends one.
+const maxFrames = 16
+
+// decodeZstd is decode for zstd. A decoder that reads has a window of up to maxWindow, and a client of the public network has twenty answers at a
+// time: so what is encoded comes first, and is decoded in one go, which needs none. But then each frame that states its size has all moved that
+// came before it, so that many frames go the other way.
 func decodeZstd(r io.Reader, limit int64) ([]byte, error) {
 	coded, err := io.ReadAll(r)
-	z, err2 := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(uint64(max(limit, maxWindow)))) // which refuses larger windows, too
-	if err2 != nil {
-		return nil, err2
+	z, bad := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxMemory(uint64(max(limit, maxWindow)))) // a smaller one would refuse windows
+	if bad != nil {
+		return nil, bad
 	}
 	defer z.Close()
-	body, err2 := z.DecodeAll(coded, nil)
-	if errors.Is(err2, zstd.ErrDecoderSizeExceeded) || int64(len(body)) > limit {
+	var body []byte
+	if bytes.Count(coded, zstdMagic) <= maxFrames {
+		body, bad = z.DecodeAll(coded, nil)
+	} else if bad = z.Reset(bytes.NewReader(coded)); bad == nil {
+		body, bad = io.ReadAll(io.LimitReader(z, limit+1))
+	}
+	if int64(len(body)) > limit || errors.Is(bad, zstd.ErrDecoderSizeExceeded) {
 		return nil, fault.New(fault.Resource, "more than %d bytes after decoding", limit)
 	}
-	return body, cmp.Or(err, err2)
+	return body, cmp.Or(err, bad)
 }
+
+// zstdMagic begins each frame (RFC 8878, section 3.1.1).
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}

@@ -67,7 +67,7 @@ type microAnswer struct {
 }
 
 // publishEvery is how many microdescriptors are collected before the directory is published
-// again, because each publication copies a table.
+// again, because each publication copies a table. Until there are enough for circuits, each answer counts, as in C tor.
 const publishEvery = 1440
 
 // updateMicrodescs fetches the microdescriptors that the newest directory lacks, with
@@ -147,7 +147,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
 			queue = again(queue, a, limit, adding.Lacks)
 		}
-		if fresh += had - left; fresh >= publishEvery || (len(queue) == 0 && running == 0) {
+		if fresh += had - left; fresh >= publishEvery || !c.Ready(c.latest, c.now()) || (len(queue) == 0 && running == 0) {
 			fresh = 0
 			c.latest = adding.Directory()
 			c.offer()

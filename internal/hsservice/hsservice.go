@@ -129,7 +129,7 @@ type Service struct {
 	kicked     chan struct{} // wakes tend
 	store      store
 	destroy    func(*circuit.Circuit) // closeCircuit, except in tests; may be called under the mutex
-	endStreams func(*circuit.Circuit) // except in tests: of the same name
+	endStreams func(*circuit.Circuit) // endStreams, except in tests
 	fleet      *fleet                 // nil: this is the only host. The mutex guards what changes
 	frontend   *frontend              // nil: this is no frontend. The mutex guards it
 

@@ -27,7 +27,7 @@ func (p *point) revokedOut(now time.Time) bool {
 	return !p.revoked.IsZero() && (!p.outSince.IsZero() || now.Sub(p.revoked) >= revokedLife)
 }
 
-// endTime is how long a circuit stays whose streams were ended. A client's link may keep DESTROY cells back for minutes when several
+// endTime is how long a circuit stays whose streams were ended. This host's links may keep DESTROY cells back for minutes when several
 // circuits end (channel.heldEnds), and drops what a closed circuit has not sent: the client would hear of nothing.
 const endTime = time.Second
 

@@ -122,8 +122,8 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		return s.unknownPort(h, m.Stream)
 	}
 	r := s.clientOn(h.Circuit())
-	if r == nil {
-		return nil // the circuit has closed, or will in a moment
+	if r == nil { // the circuit has closed, or will in a moment
+		return refuse(cell.EndDestroy)
 	}
 	if live := s.live.Load(); live.MaxStreams > 0 && r.open.Load() >= int64(live.MaxStreams) {
 		s.counts.refusedStreams.Add(1)

@@ -46,9 +46,9 @@ func TestBatches(t *testing.T) {
 
 // heardRequests has what streams carry to a relay.
 type heardRequests struct {
-	mu    sync.Mutex // guards what follows
-	texts map[heardStream]string
 	more  chan struct{} // has a token when something came
+	mu    sync.Mutex    // guards texts
+	texts map[heardStream]string
 }
 
 type heardStream struct {
@@ -109,7 +109,7 @@ func batchesOf(t *testing.T, n *madenet.Net, command []string, lines ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()

@@ -142,7 +142,7 @@ func Run(ctx context.Context, nw *lab.Network, p Plan) (_ *Report, err error) {
 		select {
 		case <-quarter.C:
 			s.pause.Lock()
-			s.early = resources(running)
+			s.early = resources(ctx)
 			s.pause.Unlock()
 		case <-tick.C:
 			p.Progress(s.report(began))
