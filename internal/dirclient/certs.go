@@ -68,11 +68,11 @@ func (s *certStore) prune(now time.Time) {
 	}
 }
 
-// without returns the authorities without a certificate in the store.
-func (s *certStore) without(trusted []ident.RSAID) []ident.RSAID {
+// without returns the authorities without a certificate in the store that is still good.
+func (s *certStore) without(trusted []ident.RSAID, now time.Time) []ident.RSAID {
 	have := map[ident.RSAID]bool{}
-	for kp := range s.m {
-		have[kp.Identity] = true
+	for kp, c := range s.m {
+		have[kp.Identity] = have[kp.Identity] || c.CheckTime(now) == nil
 	}
 	var out []ident.RSAID
 	for _, id := range trusted {

@@ -57,33 +57,42 @@ func (k *certKeeper) KeepCerts(certs []*netdoc.AuthCert) { k.certs = certs }
 
 // A directory cache gets the certificate of an authority that has a new signing key, also
 // when the signatures of the others are enough: C tor's clients ask for all, and warn of a
-// cache that has none.
+// cache that has none. So do clients that look like C tor's.
 func TestCertificatesForOthers(t *testing.T) {
-	n := small(t, 60)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(n)
-		k := new(certKeeper)
-		c := New(Config{Network: n.Network, Dialer: w, Keeper: k, Early: true})
-		stop := run(t, c)
-		defer stop()
-		wait(t, c)
-		before := len(k.certs)
-		w.mu.Lock()
-		err := n.Rekey(0, n.ValidAfter, n.ValidAfter.AddDate(0, 3, 0))
-		w.mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
-			if err := w.publish(0.05, false); err != nil {
+	for name, cfg := range map[string]Config{"cache": {Keeper: new(certKeeper), Early: true}, "common": {Common: true}, "fast": {}} {
+		n := small(t, 60)
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(n)
+			cfg.Network, cfg.Dialer = n.Network, w
+			c := New(cfg)
+			stop := run(t, c)
+			wait(t, c)
+			before := len(c.certs.m)
+			w.mu.Lock()
+			err := n.Rekey(0, n.ValidAfter, n.ValidAfter.AddDate(0, 3, 0))
+			w.mu.Unlock()
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
-		synctest.Wait()
-		if len(k.certs) != before+1 || w.count("/tor/keys/fp-sk/") != 1 {
-			t.Errorf("%d certificates, then %d, and %d requests for others", before, len(k.certs), w.count("/tor/keys/fp-sk/"))
-		}
-	})
+			for range 4 {
+				time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+				if err := w.publish(0.05, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+			synctest.Wait()
+			stop()
+			want := 1
+			if name == "fast" {
+				want = 0
+			}
+			if len(c.certs.m) != before+want || w.count("/tor/keys/fp-sk/") != want {
+				t.Errorf("%s: %d certificates, then %d, and %d requests for others", name, before, len(c.certs.m), w.count("/tor/keys/fp-sk/"))
+			}
+			if k, ok := cfg.Keeper.(*certKeeper); ok && len(k.certs) != before+1 {
+				t.Errorf("%s: clients can have %d", name, len(k.certs))
+			}
+		})
+	}
 }

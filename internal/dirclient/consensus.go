@@ -93,13 +93,16 @@ func (c *Client) takeConsensus(ctx context.Context, res *response) (changed bool
 	return true, nil
 }
 
+// spareCerts bounds the time for certificates that are not needed: the consensus waits for it.
+const spareCerts = 10 * time.Second
+
 // verify checks the signatures. It fetches the certificates of authorities that it has none
 // of, and then those of signing keys that are still missing, if they are needed; from is the
 // cache that it asks first.
 func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, from ident.RelayID, now time.Time) error {
 	trusted := c.cfg.Network.V3Idents()
 	q := Query{Purpose: Certificates, From: from}
-	if ids := c.certs.without(trusted); len(ids) > 0 {
+	if ids := c.certs.without(trusted, now); len(ids) > 0 {
 		text, err := c.fetchCerts(ctx, q, certsByIdentity(ids))
 		if err != nil && ctx.Err() == nil {
 			c.log.Info("directory: certificates could not be fetched", "err", err)
@@ -107,9 +110,14 @@ func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, from iden
 		c.addCerts(text, now)
 	}
 	v := parsed.Verify(trusted, c.certs.get, now)
-	// The clients of a directory cache ask it also for those that are not needed.
-	if len(v.Missing) > 0 && (!v.OK() || c.cfg.Keeper != nil) {
-		text, err := c.fetchCerts(ctx, q, certsByKey(v.Missing))
+	// The clients of a directory cache ask it also for those that are not needed, as C tor's do.
+	if len(v.Missing) > 0 && (!v.OK() || c.cfg.Keeper != nil || c.cfg.Common) {
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if v.OK() && c.cfg.Keeper == nil {
+			limited, cancel = context.WithTimeout(ctx, spareCerts)
+		}
+		text, err := c.fetchCerts(limited, q, certsByKey(v.Missing))
+		cancel()
 		if err != nil && !v.OK() {
 			return err
 		}

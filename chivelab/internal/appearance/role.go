@@ -74,7 +74,7 @@ func bridgeFeatures() []feature {
 			out[i].rule = mean{Within: 0.75}
 		}
 	}
-	return append(out, feature{"bridge-pause", "bridge", "by bridges: seconds from the request for a bridge's descriptor to the one for the consensus, at the start", mean{Within: 0.6}, func(v *view) []string {
+	return append(out, feature{"bridge-pause", "bridge", "by bridges: seconds from the request for a bridge's descriptor to the one for the consensus, at the start", mean{Within: 0.8}, func(v *view) []string {
 		var began time.Time
 		for _, q := range v.requests() {
 			switch f := form(v, &q); {
