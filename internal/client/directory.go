@@ -90,6 +90,12 @@ func (c *Client) meet(d *netdir.Directory) {
 	}
 }
 
+// guardLacks reports whether the directory lacks what circuits by the guards need.
+func (c *Client) guardLacks(d *netdir.Directory) bool {
+	c.meet(d)
+	return c.guards.Lacks()
+}
+
 // newDirectory gives a directory to all that take parameters from it.
 func (c *Client) newDirectory(d *netdir.Directory) {
 	now := time.Now()

@@ -77,6 +77,9 @@ func (c *Client) fetchesMicrodescs(now time.Time) bool {
 	if !c.Ready(c.latest, now) && (!idle || !c.Ready(c.cur.Load(), now)) {
 		return true
 	}
+	if !idle && c.cfg.Lacks != nil && c.cfg.Lacks(c.latest) {
+		return true
+	}
 	if left := p.look.Sub(now); left > 0 && left <= commonTick {
 		return false
 	}

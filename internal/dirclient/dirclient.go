@@ -105,6 +105,9 @@ type Config struct {
 	// Idle reports whether nobody has used the client for so long that it builds no circuits ahead: by Common, relays'
 	// descriptors wait then. nil: it never is.
 	Idle func() bool
+	// Lacks reports whether a guard's microdescriptor is missing without which circuits are not built. By Common it is asked for at once, unless
+	// the client is idle. Nil: none is.
+	Lacks func(*netdir.Directory) bool
 	// Late has Common renew the consensus in the last minutes of its validity, as C tor's clients do that have bridges.
 	Late bool
 }

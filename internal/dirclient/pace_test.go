@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/chivenet/chive/internal/netdir"
 )
 
 // took returns when requests for some documents came after a time.
@@ -61,6 +63,24 @@ func TestCommonTicks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCommonLacks: what a guard lacks is asked for at once, unless nobody uses the client.
+func TestCommonLacks(t *testing.T) {
+	for _, idle := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ready, w := renewals(t, Config{Common: true, Idle: func() bool { return idle }, Lacks: func(d *netdir.Directory) bool { return len(d.MissingMicrodescs()) > 0 }}, 150, 0.01)
+			cons, micro := w.took(consensusPath, ready), w.took(microPath, ready)
+			if idle && len(micro) > 0 || !idle && (len(cons) < 2 || len(micro) != len(cons)) {
+				t.Fatalf("idle %v: %d consensuses, %d requests for microdescriptors", idle, len(cons), len(micro))
+			}
+			for i := range micro {
+				if d := micro[i].Sub(cons[i]); d > time.Second {
+					t.Errorf("it is asked for after %v", d)
+				}
+			}
+		})
+	}
 }
 
 // TestCommonIdle: while nobody uses it, such a client asks for new consensuses and no microdescriptors; at the first tick after that, it does.

@@ -94,6 +94,27 @@ func (m *Manager) missingLocked(s *set, req *Request) error {
 	return nil
 }
 
+// Lacks reports whether a descriptor is missing of one of the guards that traffic uses, or of the next one: C tor then builds no circuits, and
+// asks for it at once (entry_guards_get_err_str_if_dir_info_missing).
+func (m *Manager) Lacks() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := m.p.UsePrimary + 1
+	for _, g := range m.cur.primary {
+		if left == 0 {
+			break
+		}
+		if g.reach == no {
+			continue
+		}
+		left--
+		if !g.cur.Complete && !g.cur.Bridge {
+			return true
+		}
+	}
+	return false
+}
+
 // noneLocked returns the error that says why no guard can be used.
 func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 	var unlisted, walled, excluded, disabled, down, bare, forbidden int

@@ -373,6 +373,9 @@ func TestMissingMicrodescriptors(t *testing.T) {
 	if _, err := m.Pick(Request{}, epoch); !fault.Is(err, fault.Directory) {
 		t.Fatalf("traffic through another guard, or a strange error: %v", err)
 	}
+	if !m.Lacks() {
+		t.Error("nobody asks for the missing one")
+	}
 	seen := map[ident.RelayID]bool{}
 	for range 100 {
 		u := pickFor(t, m, Request{Purpose: Directory1Hop}, epoch)
@@ -383,6 +386,19 @@ func TestMissingMicrodescriptors(t *testing.T) {
 	}
 	m.Update(d, epoch)
 	want(t, "guard", pick(t, m, epoch).Guard().ID, first)
+	if m.Lacks() {
+		t.Error("one is missing that is there")
+	}
+	for n, lacks := range []bool{true, true, false} { // of the primary guards one is used
+		id := primaries(m)[n]
+		for i := range bare.relays {
+			bare.relays[i].Complete = bare.relays[i].ID != id
+		}
+		if m.Update(bare, epoch); m.Lacks() != lacks {
+			t.Errorf("primary guard %d without a descriptor: %v", n, !lacks)
+		}
+		m.Update(d, epoch)
+	}
 }
 
 func TestNoConsensusNoGuard(t *testing.T) {
