@@ -245,14 +245,17 @@ func (h *Hop) Streams() int {
 
 // EndStreams ends the streams that are open, with a reason for the peer. The circuit goes on.
 func (h *Hop) EndStreams(reason cell.EndReason) {
-	h.smu.Lock()
-	all := slices.Collect(maps.Values(h.streams))
-	h.smu.Unlock()
-	for _, s := range all {
+	for _, s := range h.receivers() {
 		if s, ok := s.(interface{ CloseReason(cell.EndReason) error }); ok {
 			_ = s.CloseReason(reason) // it fails only where nobody is left to be told
 		}
 	}
+}
+
+func (h *Hop) receivers() []StreamReceiver {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	return slices.Collect(maps.Values(h.streams))
 }
 
 func (h *Hop) stream(id uint16) StreamReceiver {

@@ -24,10 +24,7 @@ func bridgeTarget(g guard.Candidate) linkspec.Target {
 func (bs *bridges) await(ctx context.Context) bool {
 	waited := false
 	for {
-		bs.mu.Lock()
-		have := slices.ContainsFunc(bs.all, func(b *bridge) bool { return b.desc != nil })
-		next := (<-chan struct{})(bs.changed)
-		bs.mu.Unlock()
+		have, next := bs.answered()
 		if have && (!waited || bs.c.cfg.Fast) {
 			return ctx.Err() == nil
 		}
@@ -41,6 +38,13 @@ func (bs *bridges) await(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// answered reports whether a bridge has a descriptor, and returns what is closed when that may have changed.
+func (bs *bridges) answered() (have bool, changed <-chan struct{}) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	return slices.ContainsFunc(bs.all, func(b *bridge) bool { return b.desc != nil }), bs.changed
 }
 
 // cache picks a bridge to ask for directory documents, as soon as there is one
