@@ -97,8 +97,8 @@ func (c *Client) takeConsensus(ctx context.Context, res *response) (changed bool
 const spareCerts = 10 * time.Second
 
 // verify checks the signatures. It fetches the certificates of authorities that it has none
-// of, and then those of signing keys that are still missing, if they are needed; from is the
-// cache that it asks first.
+// of, and then those of signing keys that are still missing, if they are needed, or caches and C tor's
+// clients ask for them; from is the cache that it asks first.
 func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, from ident.RelayID, now time.Time) error {
 	trusted := c.cfg.Network.V3Idents()
 	q := Query{Purpose: Certificates, From: from}

@@ -157,19 +157,10 @@ func (nw *network) obfs4(ctx context.Context, proxy string) (bridge string, outs
 
 // behind is the script of a client whose bridge is behind obfs4.
 func (c *client) behind(ctx context.Context, nw *network, idle time.Duration) error {
-	if err := pause(ctx, rand.N(time.Second)); err != nil {
-		return err
-	}
-	c.mark(markStart)
-	ctl, err := c.start(ctx, nw)
+	ctl, err := c.settle(ctx, nw, idle)
 	if err != nil {
 		return err
 	}
-	c.mark(markUp)
-	if err := pause(ctx, idle); err != nil {
-		return err
-	}
-	c.mark(markUse)
 	for range 3 {
 		if err := c.ping(ctx, nw); err != nil {
 			return err

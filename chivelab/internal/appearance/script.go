@@ -42,23 +42,32 @@ const (
 	download     = 200_000
 )
 
-// run does the whole script.
-// It says in alive whether TCP's keep-alive was on.
-func (c *client) run(ctx context.Context, nw *network, idle time.Duration, alive *bool) error {
+// settle starts the program, and waits until it is connected and has been idle.
+func (c *client) settle(ctx context.Context, nw *network, idle time.Duration) (*ctor.Control, error) {
 	// C tor does much at the begin of a second of its own: clients start anywhere in one.
 	if err := pause(ctx, rand.N(time.Second)); err != nil {
-		return err
+		return nil, err
 	}
 	c.mark(markStart)
 	ctl, err := c.start(ctx, nw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.mark(markUp)
 	if err := pause(ctx, idle); err != nil {
-		return err
+		return nil, err
 	}
 	c.mark(markUse)
+	return ctl, nil
+}
+
+// run does the whole script.
+// It says in alive whether TCP's keep-alive was on.
+func (c *client) run(ctx context.Context, nw *network, idle time.Duration, alive *bool) error {
+	ctl, err := c.settle(ctx, nw, idle)
+	if err != nil {
+		return err
+	}
 	if *alive, err = nw.rec.keepsAlive(c); err != nil {
 		return err
 	}
