@@ -24,3 +24,17 @@ func (b *backoff) next() time.Duration {
 
 // reset starts from the shortest delay again, after a success.
 func (b *backoff) reset() { b.last = 0 }
+
+// pause computes delays as C tor's clients do: they are whole seconds, and there is no longest one
+// (next_random_exponential_delay there).
+type pause struct{ last int }
+
+// pauseBound keeps the numbers from an overflow: it is years.
+const pauseBound = 1 << 28
+
+// next returns the delay before the next try, at least as many seconds as least and one.
+func (p *pause) next(least int) time.Duration {
+	low := max(least, 1)
+	p.last = min(low+rand.IntN(max(3*p.last-low, 1)), pauseBound)
+	return time.Duration(p.last) * time.Second
+}

@@ -32,6 +32,12 @@ type Client struct {
 	advice     netdir.Advice
 	reported   Progress
 	pace       pace
+	boot       bootSchedule
+	delays     delays
+	pending    map[[32]byte]bool // microdescriptors that are on their way, of a paced client
+	answered   bool              // a cache answered the last request for a consensus, with whatever
+	retry      chan struct{}     // full when Retry was called
+	retried    time.Time         // when that had an effect
 }
 
 // New returns a client without directory.
@@ -42,7 +48,7 @@ func New(cfg Config) *Client {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), store: store{dir: cfg.Dir, log: cfg.Log}, loader: netdir.Loader{Shared: cfg.Shared}, certs: newCertStore(cfg.Network.V3Idents())}
+	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), retry: make(chan struct{}, 1), delays: delays{}, store: store{dir: cfg.Dir, log: cfg.Log}, loader: netdir.Loader{Shared: cfg.Shared}, certs: newCertStore(cfg.Network.V3Idents())}
 }
 
 // Directory returns the newest directory that was published. It may lack
@@ -121,7 +127,7 @@ func (c *Client) Load() {
 		c.store.setAside(consensusFile, err)
 		return
 	}
-	if !d.ReasonablyLive(now) {
+	if !d.ReasonablyLive(now) && !c.keepsOld(d, now) {
 		c.log.Info("directory cache: the consensus is too old to be used", "valid_until", d.ValidUntil())
 		return
 	}
@@ -132,6 +138,23 @@ func (c *Client) Load() {
 	}
 	c.store.loadMicrodescs(adding, c.keepMicrodesc)
 	c.take(adding.Directory(), parsed)
+}
+
+// oldest is how long after its end a consensus is still good for two things, as in C tor (OLD_ROUTER_DESC_MAX_AGE): to say where the guards are,
+// which are asked for the next one, and what the next one has in common with it.
+const oldest = 5 * 24 * time.Hour
+
+// keepsOld reports whether a consensus that is too old for circuits is kept until there is a newer one. Whoever serves others has no use for it.
+func (c *Client) keepsOld(d *netdir.Directory, now time.Time) bool {
+	return !c.cfg.Early && c.cfg.Keeper == nil && now.Before(d.ValidUntil().Add(oldest)) && now.After(d.ValidAfter())
+}
+
+// Retry has documents asked for again soon that are waited for after failures, if there is too little for circuits: somebody wants one now.
+func (c *Client) Retry() {
+	select {
+	case c.retry <- struct{}{}:
+	default:
+	}
 }
 
 // Run loads the cache, fetches missing documents and renews old ones until ctx is
@@ -161,13 +184,16 @@ func (c *Client) run(ctx context.Context) error {
 		consensus.plan(c.refreshTime(), c.now())
 	}
 	var checked *netdir.Directory
-	c.pace = pace{}
-	fresh := c.latest == nil
+	c.pace = pace{fresh: c.bootstrapping()}
+	c.boot = bootSchedule{}
 	for ctx.Err() == nil {
 		if hold := c.cfg.Hold; hold != nil && !hold(ctx) {
 			return nil
 		}
-		if c.beginPace(c.now(), fresh) {
+		if c.pace.began.IsZero() {
+			c.pace.began = c.now()
+		}
+		if c.beginPace(c.now()) {
 			consensus.plan(c.onTick(consensus.at), c.now())
 		}
 		if c.latest != checked {
@@ -185,14 +211,17 @@ func (c *Client) run(ctx context.Context) error {
 			c.settleConsensus(&consensus, &micro, changed, err)
 			continue
 		}
-		lacks := c.latest != nil && len(c.latest.MissingMicrodescs()) > 0
+		lacks := !c.bootstrapping() && len(c.latest.MissingMicrodescs()) > 0
 		if lacks && micro.due(now) && c.fetchesMicrodescs(now) {
-			c.pace.tried = now
 			err := c.updateMicrodescs(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
-			micro.settle(err, c.now(), c.log, "directory: microdescriptors")
+			if c.paced() && err != nil {
+				c.log.Info("directory: microdescriptors", "err", err)
+			} else {
+				micro.settle(err, c.now(), c.log, "directory: microdescriptors")
+			}
 			continue
 		}
 		wake := consensus.at
@@ -201,29 +230,56 @@ func (c *Client) run(ctx context.Context) error {
 				wake = c.pace.look
 			}
 		}
-		c.sleep(ctx, min(wake.Sub(now), longestSleep))
+		if c.sleep(ctx, min(wake.Sub(now), longestSleep)) && !c.Ready(c.cur.Load(), c.now()) {
+			c.hurry(&consensus, &micro)
+		}
 	}
 	return nil
 }
 
+// hurry forgets the failures of before, and has documents asked for now; or a second after the last time, however many want them.
+func (c *Client) hurry(consensus, micro *task) {
+	now, at := c.now(), c.now()
+	switch since := now.Sub(c.retried); {
+	case since < 0 && since >= -time.Second:
+		return // it is planned
+	case since >= 0 && since < time.Second:
+		at = c.retried.Add(time.Second)
+	}
+	c.retried = at
+	if c.latest == nil || !c.latest.Live(now) {
+		consensus.reset()
+		consensus.plan(at, now)
+		c.boot = bootSchedule{}
+	}
+	micro.reset()
+	micro.plan(at, now)
+	c.pace.look, c.pace.tried = at, time.Time{}
+}
+
 // settleConsensus plans the next steps after an attempt to get a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
-	if err != nil {
-		now := c.now()
-		consensus.again(err, c.onTick(now.Add(c.consensusDelay(&consensus.backoff))).Sub(now), now, c.log, "directory: consensus")
-		return
-	}
 	now := c.now()
-	if !changed { // there is nothing newer yet, and all other clients ask too: wait longer each time
-		consensus.plan(c.onTick(now.Add(consensus.backoff.next())), now)
+	if err != nil {
+		at := c.boot.next()
+		if !c.cfg.Common || !c.bootstrapping() {
+			at = c.onTick(now.Add(c.consensusDelay(consensus)))
+		}
+		consensus.again(err, at.Sub(now), now, c.log, "directory: consensus")
 		return
 	}
-	c.pace.look = time.Time{}
+	if !changed { // there is nothing newer yet, and all other clients ask too: wait longer each time
+		consensus.plan(c.onTick(now.Add(c.consensusDelay(consensus))), now)
+		return
+	}
+	if c.pace.look = (time.Time{}); c.pace.got.IsZero() {
+		c.pace.got = now
+	}
 	at := c.refreshTime()
 	if !at.After(now) { // the cache sent an old one
-		at = now.Add(consensus.backoff.next())
+		at = now.Add(c.consensusDelay(consensus))
 	} else {
-		consensus.backoff.reset()
+		consensus.reset()
 	}
 	consensus.plan(c.onTick(at), now)
 	*micro = task{}
@@ -236,49 +292,17 @@ func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error
 // is cleaned when it has grown to a multiple of the size that the network needs.
 const meanMicrodesc = 700
 
-// task is work that is tried again until it succeeds, each time after a longer
-// delay.
-type task struct {
-	at      time.Time     // time of the next attempt
-	wait    time.Duration // the time until then when the attempt was planned
-	backoff backoff
-}
-
-func (t *task) plan(at, now time.Time) { t.at, t.wait = at, at.Sub(now) }
-
-// due reports whether it is time for the next attempt, or whether the clock was set
-// back, so that the planned time means nothing.
-func (t *task) due(now time.Time) bool {
-	left := t.at.Sub(now)
-	return left <= 0 || left > t.wait+longestSleep
-}
-
-func (t *task) settle(err error, now time.Time, log *slog.Logger, what string) {
-	if err == nil {
-		t.backoff.reset()
-		return
-	}
-	t.again(err, t.backoff.next(), now, log, what)
-}
-
-// again plans the next attempt after one that has failed.
-func (t *task) again(err error, d time.Duration, now time.Time, log *slog.Logger, what string) {
-	t.plan(now.Add(d), now)
-	log.Info(what+": trying again", "in", d.Round(time.Millisecond), "err", err)
-}
-
-// longestSleep bounds the time between two looks at the clock. A timer does not
-// count the time while the machine is suspended, and does not follow a clock that
-// is set, but a consensus ages by the wall clock.
-const longestSleep = time.Minute
-
-func (c *Client) sleep(ctx context.Context, d time.Duration) {
+// sleep waits, and reports whether Retry has ended it.
+func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
+	case <-c.retry:
+		return true
 	}
+	return false
 }
 
 // checkProtocols refuses a network that requires a protocol that this program does not support,
@@ -287,40 +311,4 @@ func (c *Client) checkProtocols() error {
 	advised, refused := c.latest.Judge(c.cfg.Speaker)
 	c.advice.Warn(c.log, advised)
 	return refused
-}
-
-// offer publishes the latest directory if it is at least as useful as the published
-// one: it has the same consensus, or is good enough, or is the only one.
-func (c *Client) offer() {
-	cur, now := c.cur.Load(), c.now()
-	if cur == nil || cur.ValidAfter().Equal(c.latest.ValidAfter()) || !c.Ready(cur, now) || c.Ready(c.latest, now) {
-		c.publish(c.latest)
-	}
-}
-
-func (c *Client) publish(d *netdir.Directory) {
-	if d != c.cur.Load() {
-		c.cur.Store(d)
-		c.mu.Lock()
-		close(c.changed)
-		c.changed = make(chan struct{})
-		c.mu.Unlock()
-	}
-	p := Progress{Phase: PhaseMicrodescs, Total: d.Len(), Done: d.Len() - len(d.MissingMicrodescs())}
-	if c.Ready(d, c.now()) {
-		p.Phase = PhaseDone
-	}
-	c.progress(p)
-}
-
-// progress reports the progress of the client if it has changed. After PhaseDone it
-// does not go back.
-func (c *Client) progress(p Progress) {
-	if c.reported.Phase == PhaseDone && p.Phase != PhaseDone {
-		return
-	}
-	if c.cfg.Progress != nil && (p != c.reported || p == (Progress{})) {
-		c.cfg.Progress(p)
-	}
-	c.reported = p
 }

@@ -220,12 +220,57 @@ func TestRestart(t *testing.T) {
 		if len(w.seen()) != asked {
 			t.Errorf("%d requests after a restart", len(w.seen())-asked)
 		}
-		// A day later it is of no use, and all is fetched.
+		// Two days later it serves no circuits, but says who is asked for the next one, and which relays are still the same.
+		time.Sleep(48 * time.Hour)
+		for range 51 {
+			if err := w.publish(0.01, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, cfg := range []Config{{}, {Common: true}} {
+			cfg.Network, cfg.Dialer, cfg.Dir = n.Network, w, t.TempDir()
+			if err := os.CopyFS(cfg.Dir, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			late := New(cfg)
+			late.Load()
+			if d := late.Directory(); d == nil || late.Ready(d, time.Now()) || d.Usability().Have != 200 {
+				t.Fatal("a consensus of the day before yesterday is used, or lost")
+			}
+			asked = len(w.seen())
+			stop = run(t, late)
+			wait(t, late)
+			synctest.Wait()
+			stop()
+			all := w.seen()[asked:]
+			if q := all[0]; q.query.Directory == nil || q.header.Get("If-Modified-Since") == "" || q.header.Get("X-Or-Diff-From-Consensus") == "" {
+				t.Errorf("it is asked for by %+v", q)
+			}
+			digests := 0
+			for _, r := range all {
+				if strings.HasPrefix(r.path, microPath) {
+					digests += 1 + strings.Count(r.path, "-")
+				}
+			}
+			if digests == 0 || digests > 150 {
+				t.Errorf("%d microdescriptors of 200 are asked for", digests)
+			}
+		}
+		// Four days later there is no diff any more, and after five nothing.
 		time.Sleep(48 * time.Hour)
 		late := New(Config{Network: n.Network, Dialer: w, Dir: dir})
-		late.Load()
-		if late.Directory() != nil {
-			t.Error("a consensus of the day before yesterday is used")
+		if late.Load(); late.consensusRequest().since.IsZero() || late.consensusRequest().diff != "" {
+			t.Errorf("after four days: %+v", late.consensusRequest())
+		}
+		time.Sleep(28 * time.Hour)
+		late = New(Config{Network: n.Network, Dialer: w, Dir: dir})
+		if late.Load(); late.Directory() != nil {
+			t.Error("a consensus of last week is kept")
+		}
+		// A cache that serves others has no use for an old one.
+		relay := New(Config{Network: n.Network, Dialer: w, Dir: dir, Early: true})
+		if relay.Load(); relay.Directory() != nil {
+			t.Error("a relay keeps an old consensus")
 		}
 	})
 }

@@ -2,32 +2,33 @@ package dirclient
 
 import "time"
 
-// How C tor's clients ask for a consensus (consensus_bootstrap_dl_status and consensus_dl_status there), which a
-// cache sees: a request that fails is followed by one to another cache at a later second, not at once. While there is no consensus that is
-// in time, another cache is asked beside the first only until that one has a stream, for which it has a second.
-// Chive asks beside one that does not answer, too, after hedge, which C tor does not: a cache could hold up the start else.
+// How C tor's clients ask for documents, which a cache sees. While there is no consensus that is in time: see boot.go. Later, a request that fails is followed
+// by one at a later tick, not at once, and no second cache is asked beside a slow one. Microdescriptors: see microagain.go.
 
 const (
-	// commonConnect is the time for a circuit and a stream to a cache while there is no directory.
-	commonConnect = time.Second
 	// commonTick is how often a client with a directory looks whether it should ask again.
 	commonTick = time.Minute
-	// fewMicrodescs is below which number missing ones wait until fewWait after the last request
-	// (launch_descriptor_downloads: MAX_DL_TO_DELAY, TestingClientMaxIntervalWithoutRequest).
+	// greedyTick is how often it looks for microdescriptors while it has too few (GREEDY_DESCRIPTOR_RETRY_INTERVAL).
+	greedyTick = 10 * time.Second
+	// fewMicrodescs is below which number missing ones wait until fewWait after the last request, if there are
+	// enough (launch_descriptor_downloads: MAX_DL_TO_DELAY, TestingClientMaxIntervalWithoutRequest).
 	fewMicrodescs = 16
 	fewWait       = 10 * time.Minute
-	// microLater is how long after the tick for the consensus that for microdescriptors comes, if the client had no
-	// directory at its start: C tor looks once a second for the former then, and every ten seconds for the latter.
-	microLater = 9 * time.Second
+	// commonStall is how long an answer may rest (TestingDirConnectionMaxStall, at a look once a second).
+	commonStall = 5*time.Minute + time.Second
 )
 
-// pace is by what clock a client that looks like C tor's asks for documents, once it has a directory: it looks once a
-// minute for a consensus, and at another second of the minute for microdescriptors (fetch_networkstatus_callback and
-// launch_descriptor_fetches_callback there).
+// pace is by what clock a client that looks like C tor's asks for documents: it looks once a second for a consensus while there is none in time, and
+// once a minute after that; and for microdescriptors every ten seconds while there are too few, and once a minute after that
+// (fetch_networkstatus_callback and launch_descriptor_fetches_callback there).
 type pace struct {
-	consensus, micro time.Time // one of the ticks of each; zero: there is no directory yet
+	began            time.Time // when it began to ask
+	fresh            bool      // without a consensus in time
+	got              time.Time // when the first one came
+	consensus, micro time.Time // one of the ticks of each minute; zero: there is no directory that is good enough yet
 	look             time.Time // the next for microdescriptors
 	tried            time.Time // when microdescriptors were asked for last
+	asked            time.Time // of which consensus's, by its valid-after time
 }
 
 // paced reports whether there is such a clock: private networks are in a hurry.
@@ -36,23 +37,26 @@ func (c *Client) paced() bool {
 }
 
 // beginPace lets the clock begin with the first directory that is good enough, and reports whether it has.
-func (c *Client) beginPace(now time.Time, fresh bool) bool {
+func (c *Client) beginPace(now time.Time) bool {
 	p := &c.pace
 	if !c.paced() || !p.consensus.IsZero() || !c.Ready(c.cur.Load(), now) {
 		return false
 	}
-	p.consensus, p.micro = now, now
-	if fresh {
-		p.micro = now.Add(microLater)
+	p.consensus, p.micro = p.began, p.began
+	if p.fresh {
+		p.consensus = nextTick(p.began, p.got.Add(1), time.Second)
+	}
+	if p.fresh || !p.tried.IsZero() {
+		p.micro = nextTick(p.began, now.Add(1), greedyTick)
 	}
 	return true
 }
 
 // nextTick returns the first tick at or after a time.
-func nextTick(one, at time.Time) time.Time {
-	r := at.Sub(one) % commonTick
+func nextTick(one, at time.Time, every time.Duration) time.Time {
+	r := at.Sub(one) % every
 	if r > 0 {
-		r -= commonTick
+		r -= every
 	}
 	return at.Add(-r)
 }
@@ -62,44 +66,23 @@ func (c *Client) onTick(at time.Time) time.Time {
 	if c.pace.consensus.IsZero() {
 		return at
 	}
-	return nextTick(c.pace.consensus, at)
-}
-
-// fetchesMicrodescs reports whether missing microdescriptors are asked for now: at a tick, if there are many of them or
-// the last request was some time ago, and not while nobody uses the client. It does not wait for a tick without which there
-// would be no directory for circuits, unless nobody needs one.
-func (c *Client) fetchesMicrodescs(now time.Time) bool {
-	p := &c.pace
-	if p.micro.IsZero() {
-		return true
-	}
-	idle := c.cfg.Idle != nil && c.cfg.Idle()
-	if !c.Ready(c.latest, now) && (!idle || !c.Ready(c.cur.Load(), now)) {
-		return true
-	}
-	if !idle && c.cfg.Lacks != nil && c.cfg.Lacks(c.latest) {
-		return true
-	}
-	if left := p.look.Sub(now); left > 0 && left <= commonTick {
-		return false
-	}
-	first := p.look.IsZero()
-	p.look = nextTick(p.micro, now.Add(1))
-	return !first && !idle && (len(c.latest.MissingMicrodescs()) >= fewMicrodescs || now.Sub(p.tried) >= fewWait || now.Before(p.tried))
+	return nextTick(c.pace.consensus, at, commonTick)
 }
 
 // bootstrapping reports whether there is no consensus that can be used.
 func (c *Client) bootstrapping() bool { return c.latest == nil || !c.latest.ReasonablyLive(c.now()) }
 
-// consensusDelay returns the time until the next request for a consensus, after one that has failed.
-func (c *Client) consensusDelay(b *backoff) time.Duration {
-	d := b.next()
+// consensusDelay returns the time until the next request for a consensus may come, after one that brought none. C tor counts a failure
+// twice if the cache has answered (handle_response_fetch_consensus and connection_dir_client_request_failed).
+func (c *Client) consensusDelay(t *task) time.Duration {
 	if !c.cfg.Common {
-		return d
+		return t.backoff.next()
 	}
-	d = d.Truncate(time.Second)
-	b.last = d
-	if !c.bootstrapping() {
+	d := t.pause.next(0)
+	if c.answered {
+		d = t.pause.next(0)
+	}
+	if c.paced() && c.pace.consensus.IsZero() {
 		d = max(d, commonTick)
 	}
 	return d

@@ -25,7 +25,8 @@ func (c *Client) consensusRequest() *request {
 	r := &request{path: "/tor/status-vote/current/consensus-microdesc/" + strings.Join(prefixes, "+") + ".z", limit: consensusLimit}
 	if c.latest != nil {
 		r.since = c.latest.ValidAfter().Add(min(3*time.Minute, c.latest.FreshUntil().Sub(c.latest.ValidAfter())/2)) // as C tor does
-		if c.signed != [32]byte{} {
+		newest := time.Duration(c.latest.Param("try-diff-for-consensus-newer-than", 72, 0, 8192)) * time.Hour
+		if c.signed != [32]byte{} && c.now().Sub(c.latest.ValidAfter()) <= newest {
 			r.diff = strings.ToUpper(hex.EncodeToString(c.signed[:]))
 		}
 	}
@@ -37,7 +38,15 @@ func (c *Client) consensusRequest() *request {
 // cache that gave the consensus, as C tor does: to ask others at the same time saves a round
 // trip at the first start, but takes links that no C tor's client has.
 func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) {
-	err = c.race(ctx, Query{Purpose: Consensus}, c.consensusRequest(), func(res *response) (err error) {
+	c.answered = false
+	ask := func(ctx context.Context, r *request, accept func(*response) error) error {
+		return c.race(ctx, Query{Purpose: Consensus}, r, accept)
+	}
+	if c.cfg.Common && c.bootstrapping() {
+		ask = c.bootConsensus
+	}
+	err = ask(ctx, c.consensusRequest(), func(res *response) (err error) {
+		c.answered = true
 		c.checkClock(res)
 		switch {
 		case res.status == http.StatusNotModified && c.latest != nil:

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -40,6 +41,8 @@ type Query struct {
 	// Attempt is the number of caches that were asked before, without success. If it
 	// is Attempts or more, ask a cache that serves clients without a directory.
 	Attempt int
+	// Authority asks for an authority rather than another cache, unless there are bridges.
+	Authority bool
 	// From is the cache that gave the document which is to be completed; zero: none did. The
 	// first attempt should ask it, if there is still a circuit to it.
 	From ident.RelayID
@@ -121,3 +124,6 @@ type Keeper interface {
 	// KeepMicrodesc keeps a microdescriptor that the newest consensus names. Nobody changes its text.
 	KeepMicrodesc(text []byte)
 }
+
+// ErrLacks is what ReportDir gets, wrapped, about a cache that lacks documents that it was asked for.
+var ErrLacks = fault.New(fault.Directory, "the cache lacks")

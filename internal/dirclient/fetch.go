@@ -27,9 +27,14 @@ const (
 	timePerByte      = time.Second / 50
 )
 
+// commonLongest bounds a request of a client that looks like C tor's, which has no such bound: an answer may rest for commonStall
+// each time. It is enough for a consensus at a thousand bytes a second.
+const commonLongest = time.Hour
+
 // allowance is the time of one request.
 type allowance struct {
 	io.ReadWriter
+	stall     time.Duration // what each read allows from then on; 0: timePerByte counts
 	end, last time.Time
 	timer     *time.Timer
 }
@@ -37,7 +42,10 @@ type allowance struct {
 // Read reads from the stream, and allows more time.
 func (a *allowance) Read(p []byte) (int, error) {
 	n, err := a.ReadWriter.Read(p)
-	if a.end = a.end.Add(time.Duration(n) * timePerByte); a.end.After(a.last) {
+	if a.end = a.end.Add(time.Duration(n) * timePerByte); a.stall > 0 {
+		a.end = time.Now().Add(a.stall)
+	}
+	if a.end.After(a.last) {
 		a.end = a.last
 	}
 	a.timer.Reset(time.Until(a.end))
@@ -47,14 +55,17 @@ func (a *allowance) Read(p []byte) (int, error) {
 // get makes one request over a stream of its own. opened is called when the stream is there, and
 // begun when the answer begins to arrive.
 func (c *Client) get(ctx context.Context, q Query, r *request, opened, begun func()) (*response, ident.RelayID, error) {
-	limit := requestTimeout
+	limit, longest, stall := requestTimeout, longestRequest, time.Duration(0)
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
+	}
+	if c.paced() {
+		limit, longest, stall = commonStall, commonLongest, commonStall
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	now := time.Now()
-	a := &allowance{end: now.Add(limit), last: now.Add(longestRequest), timer: time.AfterFunc(limit, panics.Contain(c.log, nil, func() { cancel(context.DeadlineExceeded) }))}
+	a := &allowance{stall: stall, end: now.Add(limit), last: now.Add(longest), timer: time.AfterFunc(limit, panics.Contain(c.log, nil, func() { cancel(context.DeadlineExceeded) }))}
 	defer a.timer.Stop()
 	q.Directory = c.cur.Load()
 	s, err := c.cfg.Dialer.OpenDir(ctx, q)
@@ -106,17 +117,16 @@ const hedge = 3 * time.Second
 
 // race sends a request to one cache, to ask.From if that is known, then to the next if that one fails or is
 // slow, and so on, until accept accepts an answer. accept runs in the caller's
-// goroutine. All requests have ended when race returns. By Config.Common, a consensus has one more manner: see
-// common.go.
+// goroutine. All requests have ended when race returns. A client that looks like C tor's asks one cache for a new consensus, and
+// none beside a slow one.
 func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*response) error) error {
 	p := ask.Purpose
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, Attempts)
-	opened, begun := make(chan struct{}, Attempts), make(chan struct{}, Attempts)
-	common := c.cfg.Common && p == Consensus
-	late := hedge
-	if common && c.bootstrapping() {
-		late = commonConnect
+	begun := make(chan struct{}, Attempts)
+	most, patient := Attempts, c.paced() && !c.bootstrapping()
+	if c.cfg.Common && p == Consensus {
+		most = 1
 	}
 	running, started := 0, 0
 	var avoid []ident.RelayID
@@ -127,7 +137,7 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		started++
 		go func() {
 			defer panics.Recover(c.log, func(err error) { answers <- answer{err: err} })
-			res, cache, err := c.get(ctx, q, r, func() { opened <- struct{}{} }, func() { begun <- struct{}{} })
+			res, cache, err := c.get(ctx, q, r, func() {}, func() { begun <- struct{}{} })
 			answers <- answer{res, cache, err}
 		}()
 	}
@@ -138,20 +148,19 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		}
 	}()
 	start()
-	slow := time.NewTimer(late)
+	slow := time.NewTimer(hedge)
 	defer slow.Stop()
+	if patient {
+		slow.Stop()
+	}
 	for {
 		select {
-		case <-opened:
-			if late < hedge {
-				slow.Reset(hedge)
-			}
 		case <-begun:
 			slow.Stop()
 		case <-slow.C:
-			if started < Attempts {
+			if started < most {
 				start()
-				slow.Reset(late)
+				slow.Reset(hedge)
 			}
 		case a := <-answers:
 			running--
@@ -170,9 +179,11 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 			}
 			c.log.Debug("directory request failed", "for", p.String(), "cache", a.cache, "err", a.err)
 			switch {
-			case started < Attempts && !common:
+			case started < most:
 				start()
-				slow.Reset(late)
+				if !patient {
+					slow.Reset(hedge)
+				}
 			case running == 0:
 				return fault.New(fault.Directory, "%v: %d caches were asked: %w", p, started, a.err)
 			}

@@ -4,61 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"net/http"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 )
-
-// C tor divides in this way, and caches see how many digests a request has (routerlist.c,
-// launch_descriptor_downloads and max_dl_per_request).
-const (
-	maxBatch   = 500 // digests in one request
-	shortBatch = 90  // and in one of public relays, whose line stays under 4096 bytes (dir-spec 5.2)
-	minBatch   = 32  // fewer digests are not worth a request of their own
-	minBatches = 3   // so that no cache can choose alone what a client knows
-
-	maxParallel = 96 // requests at a time: all that a network of public size needs, as in C tor
-)
-
-// batch is a request for microdescriptors.
-type batch struct {
-	digests [][32]byte
-	avoid   []ident.RelayID
-	attempt int
-}
-
-// split sorts digests, and divides them into batches, so that even a small number is divided
-// among a few requests. Each has most digests at most.
-func split(digests [][32]byte, most int) []batch {
-	slices.SortFunc(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
-	size := max(min((len(digests)+minBatches-1)/minBatches, most), minBatch)
-	var out []batch
-	for len(digests) > 0 {
-		n := min(size, len(digests))
-		out = append(out, batch{digests: digests[:n]})
-		digests = digests[n:]
-	}
-	return out
-}
-
-func (b *batch) request() *request {
-	var s strings.Builder
-	s.WriteString("/tor/micro/d/")
-	for i, d := range b.digests {
-		if i > 0 {
-			s.WriteByte('-')
-		}
-		s.WriteString(base64.RawStdEncoding.EncodeToString(d[:]))
-	}
-	s.WriteString(".z")
-	return &request{path: s.String(), limit: microLimit}
-}
 
 // microAnswer is the result of one batch.
 type microAnswer struct {
@@ -70,14 +22,27 @@ type microAnswer struct {
 // again, because each publication copies a table. Until there are enough for circuits, each answer counts, as in C tor.
 const publishEvery = 1440
 
+// microFetch is the work of updateMicrodescs.
+type microFetch struct {
+	c       *Client
+	adding  *netdir.Adding
+	most    int // digests in a request
+	limit   int // caches that are asked for a digest
+	queue   []batch
+	running int
+	answers chan microAnswer
+	fresh   int // added since the directory was published
+	last    error
+}
+
 // updateMicrodescs fetches the microdescriptors that the newest directory lacks, with
 // several requests at a time, each to another cache. It returns an error if some could
 // not be fetched.
 func (c *Client) updateMicrodescs(ctx context.Context) error {
-	adding := c.loader.Add(c.latest)
+	f := microFetch{c: c, adding: c.loader.Add(c.latest), most: maxBatch, limit: Attempts, answers: make(chan microAnswer, maxParallel), fresh: publishEvery}
 	if s := c.cfg.Shared; s != nil {
-		c.takeShared(adding)
-		if adding.Missing() == 0 {
+		c.takeShared(f.adding)
+		if f.adding.Missing() == 0 {
 			return nil
 		}
 		done, err := s.Turn(ctx)
@@ -85,80 +50,146 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			return err
 		}
 		defer done()
-		c.takeShared(adding)
+		c.takeShared(f.adding)
 	}
-	most := maxBatch
 	if c.cfg.Short {
-		most = shortBatch
+		f.most = shortBatch
 	}
-	queue := split(c.latest.MissingMicrodescs(), most)
-	answers := make(chan microAnswer, maxParallel)
-	ctx, cancel := context.WithCancel(ctx)
 	// Soon after a new consensus, and in a new network, the caches that the consensus
 	// names may not have the microdescriptors yet. The caches that serve clients
 	// without a directory have them. They are asked, too, while this client cannot
 	// build circuits.
-	limit := Attempts
 	if !c.Ready(c.latest, c.now()) {
-		limit++
+		f.limit++
 	}
-	running := 0
+	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		for ; running > 0; running-- {
-			<-answers
+		for ; f.running > 0; f.running-- {
+			<-f.answers
 		}
+		c.pending = nil
 	}()
-	var last error
-	for fresh := publishEvery; len(queue) > 0 || running > 0; {
-		for ; running < maxParallel && len(queue) > 0; running++ {
-			b := queue[0]
-			queue = queue[1:]
-			go func() {
-				defer panics.Recover(c.log, func(err error) { answers <- microAnswer{b, answer{err: err}} })
-				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {}, func() {})
-				answers <- microAnswer{b, answer{res, cache, err}}
-			}()
+	c.pending = map[[32]byte]bool{}
+	f.ask(c.now())
+	for len(f.queue) > 0 || f.running > 0 {
+		for f.running < maxParallel && len(f.queue) > 0 {
+			f.launch(ctx)
 		}
-		a := <-answers
-		running--
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		had := lacking(a.batch.digests, adding.Lacks)
-		err := a.err
-		if a.res != nil { // even one that was cut off: what came of it counts
-			err = cmp.Or(err, c.judge(func(res *response) error { return c.takeMicrodescs(adding, res) }, a.res))
-		}
-		// Those of other batches do not count: a cache could send them in place of these.
-		left := lacking(a.batch.digests, adding.Lacks)
-		if err == nil && left > 0 {
-			err = fault.New(fault.Directory, "the cache lacks %d of %d microdescriptors", left, len(a.batch.digests))
-		}
-		if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
-			var report error
-			if left == had { // a cache that lacks only a few is still useful
-				report = err
+		look := c.nextLook()
+		select {
+		case <-look.C:
+			if c.paced() {
+				f.publish()
 			}
-			c.cfg.Dialer.ReportDir(a.cache, Microdescriptors, report)
-		}
-		if err != nil {
-			last = err
-			c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
-			queue = again(queue, a, limit, adding.Lacks)
-		}
-		if fresh += had - left; fresh >= publishEvery || !c.Ready(c.latest, c.now()) || (len(queue) == 0 && running == 0) {
-			fresh = 0
-			c.latest = adding.Directory()
-			c.offer()
-		} else {
-			c.progress(Progress{PhaseMicrodescs, c.latest.Len() - adding.Missing(), c.latest.Len()})
+			if c.paced() && c.fetchesMicrodescs(c.now()) {
+				f.ask(c.now())
+			}
+		case a := <-f.answers:
+			look.Stop()
+			f.running--
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			f.take(a)
 		}
 	}
-	if n := adding.Missing(); n > 0 {
-		return fault.New(fault.Directory, "%d of %d microdescriptors could not be fetched: %w", n, c.latest.Len(), last)
+	if n := f.adding.Missing(); n > 0 {
+		return fault.New(fault.Directory, "%d of %d microdescriptors could not be fetched: %w", n, c.latest.Len(), orLater(f.last))
 	}
 	return nil
+}
+
+// orLater is the reason why some are missing.
+func orLater(err error) error {
+	if err == nil {
+		return fault.New(fault.Directory, "they are asked for again later")
+	}
+	return err
+}
+
+// ask divides what is missing into requests. A paced client leaves out what it has asked for, or shall not ask for yet.
+func (f *microFetch) ask(now time.Time) {
+	missing := f.c.latest.MissingMicrodescs()
+	if f.c.paced() {
+		missing = f.c.mayAsk(missing, now)
+		for _, d := range missing {
+			f.c.pending[d] = true
+		}
+		if f.c.pace.asked = f.c.latest.ValidAfter(); len(missing) > 0 {
+			f.c.pace.tried = now
+		}
+	}
+	f.queue = append(f.queue, split(missing, f.most)...)
+}
+
+func (f *microFetch) publish() {
+	f.fresh = 0
+	f.c.latest = f.adding.Directory()
+	f.c.offer()
+}
+
+// launch begins the first request of the queue.
+func (f *microFetch) launch(ctx context.Context) {
+	b := f.queue[0]
+	f.queue = f.queue[1:]
+	f.running++
+	go func() {
+		defer panics.Recover(f.c.log, func(err error) { f.answers <- microAnswer{b, answer{err: err}} })
+		res, cache, err := f.c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {}, func() {})
+		f.answers <- microAnswer{b, answer{res, cache, err}}
+	}()
+}
+
+// take takes the end of a request.
+func (f *microFetch) take(a microAnswer) {
+	c := f.c
+	had := lacking(a.batch.digests, f.adding.Lacks)
+	err := a.err
+	if a.res != nil { // even one that was cut off: what came of it counts
+		err = cmp.Or(err, c.judge(func(res *response) error { return c.takeMicrodescs(f.adding, res) }, a.res))
+	}
+	// Those of other batches do not count: a cache could send them in place of these.
+	left := lacking(a.batch.digests, f.adding.Lacks)
+	answered := a.err == nil
+	if answered && left > 0 {
+		lacks := fault.New(fault.Directory, "%w %d of %d microdescriptors", ErrLacks, left, len(a.batch.digests))
+		if err != nil {
+			lacks = fault.New(fault.KindOf(err), "%w: %w", lacks, err)
+		}
+		err = lacks
+	}
+	if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
+		report := err
+		if left < had && !c.paced() { // a cache that lacks only a few is still useful
+			report = nil
+		}
+		c.cfg.Dialer.ReportDir(a.cache, Microdescriptors, report)
+	}
+	if err != nil {
+		f.last = err
+		c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
+	}
+	if f.fresh += had - left; f.fresh >= publishEvery || !c.Ready(c.latest, c.now()) || (len(f.queue) == 0 && f.running == 0) {
+		f.publish()
+	} else {
+		c.progress(Progress{PhaseMicrodescs, c.latest.Len() - f.adding.Missing(), c.latest.Len()})
+	}
+	switch {
+	case !c.paced() && err != nil:
+		f.queue = again(f.queue, a, f.limit, f.adding.Lacks)
+	case c.paced():
+		now := c.now()
+		for _, d := range a.batch.digests {
+			delete(c.pending, d)
+			if answered && f.adding.Lacks(d) {
+				c.lackedBy(d, now)
+			}
+		}
+		if left < had && !c.enough(now) {
+			f.ask(now)
+		}
+	}
 }
 
 // takeMicrodescs adds what an answer holds to the directory and the journal. The
@@ -201,32 +232,4 @@ func (c *Client) keepMicrodesc(text []byte) {
 		text = bytes.Clone(text)
 	}
 	k.KeepMicrodesc(text)
-}
-
-// lacking counts the digests whose microdescriptors are missing.
-func lacking(digests [][32]byte, lacks func([32]byte) bool) (n int) {
-	for _, d := range digests {
-		if lacks(d) {
-			n++
-		}
-	}
-	return n
-}
-
-// again puts the digests of a batch that are still missing at the end of the queue,
-// for another cache, unless limit caches were asked.
-func again(queue []batch, a microAnswer, limit int, lacks func([32]byte) bool) []batch {
-	b := batch{avoid: append(a.batch.avoid, a.cache), attempt: a.batch.attempt + 1}
-	if b.attempt == limit {
-		return queue
-	}
-	for _, d := range a.batch.digests {
-		if lacks(d) {
-			b.digests = append(b.digests, d)
-		}
-	}
-	if len(b.digests) == 0 {
-		return queue
-	}
-	return append(queue, b)
 }

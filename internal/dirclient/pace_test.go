@@ -46,7 +46,7 @@ func renewals(t *testing.T, cfg Config, relays int, churn float64) (ready time.T
 }
 
 // TestCommonTicks: with a directory, a client that looks like C tor's asks for a consensus at ticks of one minute, and for
-// a few new microdescriptors nine seconds after such a tick, not at once.
+// a few new microdescriptors nine seconds after such a tick, not at once: at a tick of its own.
 func TestCommonTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready, w := renewals(t, Config{Common: true}, 150, 0.01) // one of them does not matter for whether circuits can be built
@@ -55,10 +55,10 @@ func TestCommonTicks(t *testing.T) {
 			t.Fatalf("%d consensuses, %d requests for microdescriptors", len(cons), len(micro))
 		}
 		for i, at := range cons {
-			if at.Sub(ready)%time.Minute != 0 {
+			if at.Sub(ready)%time.Minute != time.Second { // the client began at the same time: it looks after a second, and then each minute
 				t.Errorf("a consensus is asked for %v after the client was ready", at.Sub(ready))
 			}
-			if d := micro[i].Sub(at); d != microLater {
+			if d := micro[i].Sub(at); d != 9*time.Second {
 				t.Errorf("microdescriptors are asked for %v after it", d)
 			}
 		}
@@ -113,7 +113,7 @@ func TestCommonIdle(t *testing.T) {
 			t.Error("no request after that")
 		}
 		for _, at := range micro { // several, if caches have no more what the client's consensus lists
-			if at.Sub(ready)%time.Minute != microLater {
+			if at.Sub(ready)%time.Minute != greedyTick {
 				t.Errorf("after that, requests %v, ready at %v", micro, ready)
 			}
 		}

@@ -1,0 +1,168 @@
+package dirclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// bootSchedule says when a client that looks like C tor's and has no consensus in time asks a further cache for one: at
+// once, and an authority after six seconds. The pauses after that are between the beginnings of requests, however these end
+// (consensus_bootstrap_dl_status and ClientBootstrapConsensus* there).
+type bootSchedule struct{ any, authority attempts }
+
+// attempts says when the next request of a kind begins.
+type attempts struct {
+	at    time.Time
+	wait  time.Duration // the time until then when it was planned
+	pause pause
+}
+
+const (
+	// bootTries is how many requests there are at a time (ClientBootstrapConsensusMaxInProgressTries).
+	bootTries = 3
+	// bootAuthority is how many seconds pass before an authority is asked, and the least pause after it.
+	bootAuthority = 6
+)
+
+// begin begins the schedule, if it has not begun.
+func (s *bootSchedule) begin(now time.Time) {
+	if s.any.at.IsZero() {
+		s.authority.wait = bootAuthority * time.Second
+		s.any.at, s.authority.at = now, now.Add(s.authority.wait)
+	}
+}
+
+// next returns when a request begins; zero: at once.
+func (s *bootSchedule) next() time.Time {
+	if s.authority.at.Before(s.any.at) {
+		return s.authority.at
+	}
+	return s.any.at
+}
+
+// due reports whether it is time, or the clock was set back.
+func (a *attempts) due(now time.Time) bool {
+	left := a.at.Sub(now)
+	return left <= 0 || left > a.wait
+}
+
+func (a *attempts) plan(now time.Time, least int) {
+	a.wait = a.pause.next(least)
+	a.at = now.Add(a.wait)
+}
+
+// bootRequest is one of the requests.
+type bootRequest struct {
+	opened time.Time // when it had a stream; zero: it has none yet
+	begun  bool      // the answer arrives
+}
+
+// held reports whether no further request begins, in C tor because one has a stream. In Chive it must begin to answer soon, too,
+// unless it is a bridge's: else a cache could hold up the start.
+func (c *Client) held(running map[*bootRequest]bool) bool {
+	for r := range running {
+		if r.begun || !r.opened.IsZero() && (c.cfg.Late || time.Since(r.opened) < hedge) {
+			return true
+		}
+	}
+	return false
+}
+
+// bootEvent is what happens to a request.
+type bootEvent struct {
+	of     *bootRequest
+	ended  bool
+	begun  bool // the answer arrives; else, if it has not ended, it has a stream
+	answer answer
+}
+
+// bootConsensus asks for a consensus by the schedule until accept accepts an answer, or all requests have failed: the schedule
+// says when to go on. accept runs in the caller's goroutine. All requests have ended when it returns.
+func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*response) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	events := make(chan bootEvent, 3*bootTries) // three of each request
+	running := map[*bootRequest]bool{}
+	defer func() {
+		cancel()
+		for len(running) > 0 {
+			if e := <-events; e.ended {
+				delete(running, e.of)
+			}
+		}
+	}()
+	var avoid []ident.RelayID
+	launch := func(authority bool) {
+		q := Query{Purpose: Consensus, Authority: authority, Avoid: append([]ident.RelayID(nil), avoid...)}
+		of := &bootRequest{}
+		running[of] = true
+		go func() {
+			defer panics.Recover(c.log, func(err error) { events <- bootEvent{of: of, ended: true, answer: answer{err: err}} })
+			res, cache, err := c.get(ctx, q, r, func() { events <- bootEvent{of: of} }, func() { events <- bootEvent{of: of, begun: true} })
+			events <- bootEvent{of: of, ended: true, answer: answer{res, cache, err}}
+		}()
+	}
+	s := &c.boot
+	s.begin(c.now())
+	last := fault.New(fault.Directory, "%v: it is too early to ask", Consensus)
+	for asked := 0; ; {
+		now := c.now()
+		for _, kind := range []struct {
+			*attempts
+			least int
+		}{{&s.any, 0}, {&s.authority, bootAuthority}} {
+			if len(running) < bootTries && kind.due(now) && !c.held(running) {
+				launch(kind.attempts == &s.authority)
+				kind.plan(now, kind.least)
+				asked++
+			}
+		}
+		if len(running) == 0 {
+			return fault.New(fault.Directory, "%v: %d caches were asked: %w", Consensus, asked, last)
+		}
+		wait := time.Second // as C tor looks
+		if len(running) < bootTries && !c.held(running) {
+			wait = min(max(s.next().Sub(now), time.Millisecond), wait)
+		}
+		look := time.NewTimer(wait)
+		select {
+		case <-look.C:
+		case e := <-events:
+			look.Stop()
+			switch {
+			case e.ended:
+				delete(running, e.of)
+				if done, err := c.bootAnswer(ctx, e.answer, accept); done || err != nil && ctx.Err() != nil {
+					return err
+				} else {
+					last, avoid = err, append(avoid, e.answer.cache)
+				}
+			case e.begun:
+				e.of.begun = true
+			default:
+				e.of.opened = time.Now()
+			}
+		}
+	}
+}
+
+// bootAnswer takes the end of a request. done: the consensus was accepted.
+func (c *Client) bootAnswer(ctx context.Context, a answer, accept func(*response) error) (done bool, err error) {
+	if err = a.err; err == nil {
+		err = c.judge(accept, a.res)
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
+		c.cfg.Dialer.ReportDir(a.cache, Consensus, err)
+	}
+	if err == nil {
+		return true, nil
+	}
+	c.log.Debug("directory request failed", "for", Consensus.String(), "cache", a.cache, "err", err)
+	return false, err
+}
