@@ -104,6 +104,8 @@ func (m *Manager) refreshLocked(now time.Time) {
 		if s.expire(&m.p, now) {
 			m.touchLocked()
 		}
+	} else {
+		s.describe(src)
 	}
 	s.refilter(&m.cfg.Filter)
 	m.expandLocked(s, now)
@@ -141,7 +143,7 @@ func (m *Manager) sourceLocked() *source {
 
 func (m *Manager) expandLocked(s *set, now time.Time) bool {
 	src := m.sourceLocked()
-	if src == nil || s != m.cur || !s.expand(src, &m.p, &m.cfg.Filter, m.cfg.Rand, m.cfg.Version, now) {
+	if src == nil || s != m.cur || !src.fixed && !m.liveLocked(now) || !s.expand(src, &m.p, &m.cfg.Filter, m.cfg.Rand, m.cfg.Version, now) {
 		return false
 	}
 	m.touchLocked()

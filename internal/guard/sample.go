@@ -106,6 +106,15 @@ func (s *set) relist(src *source, p *Params, rnd *rand.Rand, now time.Time) (cha
 	return changed
 }
 
+// describe finds out where the members are that it does not know yet, from a consensus that is too old to tell more.
+func (s *set) describe(src *source) {
+	for _, g := range s.sample {
+		if c, ok := src.lookup(g.id.RSA); ok && len(g.cur.Addrs) == 0 && (g.id.Ed.IsZero() || c.ID.Ed.IsZero() || g.id.Ed.Equal(c.ID.Ed)) {
+			g.cur = c
+		}
+	}
+}
+
 // expire removes the members whose lifetime is over (guard-spec 4.1). One that was used is
 // kept for a time that begins with its first use, and ends whenever it was drawn: the longer
 // a client stays with a guard, the more a hostile one can learn. As the date of the first use

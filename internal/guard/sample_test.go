@@ -150,6 +150,44 @@ func TestStaleConsensusRemovesNothing(t *testing.T) {
 	}
 }
 
+// TestStaleConsensusAtStart: a consensus that is too old says where the known guards are, and brings no others.
+func TestStaleConsensusAtStart(t *testing.T) {
+	later := epoch.Add(3 * day)
+	store := &MemStore{}
+	m, err := New(config(1), store, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Update(network(30), epoch)
+	known := sample(m)
+	if err := m.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = New(config(2), store, later); err != nil {
+		t.Fatal(err)
+	}
+	m.Update(network(30), later)
+	want(t, "sample", sample(m), known)
+	u := pickFor(t, m, Request{Purpose: Directory1Hop}, later)
+	if g := u.Guard(); !slices.Contains(known, g.ID) || len(g.Addrs) == 0 {
+		t.Errorf("the guard is %+v", g)
+	}
+	u.Cancelled(later)
+
+	m, err = New(config(3), &MemStore{}, later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Update(network(30), later)
+	if u, err := m.Pick(Request{Purpose: Directory1Hop}, later); err == nil || len(sample(m)) != 0 {
+		t.Errorf("of an old consensus alone: %v, %v", u, sample(m))
+	}
+	m.Update(network(30).without(later), later)
+	if len(sample(m)) == 0 {
+		t.Error("no guards of a consensus in time")
+	}
+}
+
 // TestLifetimes: a guard is kept for 48 to 60 days after its first use, whenever it was drawn,
 // and for 108 to 120 days after it was drawn if it was never used.
 func TestLifetimes(t *testing.T) {
