@@ -157,8 +157,9 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 	if t, ok := k.sameAgain(q); ok {
 		return t, nil, nil
 	}
-	// An old consensus, too, says where the guards are: an idle client's is old when it asks for the next.
-	if d := q.Directory; d != nil && d.ReasonablyLive(time.Now()) && q.Attempt < dirclient.Attempts {
+	// An old consensus, too, says where the guards are: an idle client's is old when it asks for the next, and so is
+	// that of one which was not running.
+	if d := q.Directory; d != nil && (!c.cfg.Fast || d.ReasonablyLive(time.Now())) && q.Attempt < dirclient.Attempts && !q.Authority {
 		c.meet(d)
 		var avoid []ident.RSAID
 		for _, id := range q.Avoid {
@@ -169,7 +170,7 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 			return p.Hops[0].Target, p.Guard, nil
 		}
 	}
-	return k.fallback(q.Avoid)
+	return k.fallback(q.Avoid, q.Authority)
 }
 
 // sameAgain returns the cache that the request's first attempt should go to, if its circuit is
@@ -184,9 +185,9 @@ func (k *caches) sameAgain(q dirclient.Query) (t linkspec.Target, ok bool) {
 }
 
 // fallback picks a fallback directory or an authority at random, of those that
-// did not fail lately if there are any. Authorities come last: a public
+// did not fail lately if there are any. Authorities come last, unless one is asked for: a public
 // network's should not be asked by every client.
-func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
+func (k *caches) fallback(avoid []ident.RelayID, authority bool) (linkspec.Target, *guard.Use, error) {
 	var good, bad []linkspec.Target
 	now := time.Now()
 	k.mu.Lock()
@@ -210,15 +211,22 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 		}
 	}
 	net := k.c.cfg.Network
-	for _, f := range net.Fallbacks {
-		add(linkspec.Target{RelayID: ident.RelayID{RSA: f.RSA, Ed: f.Ed}, Addrs: f.ORPorts})
-	}
-	if len(good) == 0 {
+	kinds := []func(){func() {
+		for _, f := range net.Fallbacks {
+			add(linkspec.Target{RelayID: ident.RelayID{RSA: f.RSA, Ed: f.Ed}, Addrs: f.ORPorts})
+		}
+	}, func() {
 		for _, a := range net.Authorities {
 			if len(a.ORPorts) > 0 {
 				add(linkspec.Target{RelayID: ident.RelayID{RSA: a.RSA, Ed: a.Ed}, Addrs: a.ORPorts})
 			}
 		}
+	}}
+	if authority {
+		slices.Reverse(kinds)
+	}
+	if kinds[0](); len(good) == 0 {
+		kinds[1]()
 	}
 	from := good
 	if len(from) == 0 {

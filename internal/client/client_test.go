@@ -143,7 +143,7 @@ func TestFallbacksBeforeAuthorities(t *testing.T) {
 	k := newCaches(c)
 	pick := func(avoid ...ident.RelayID) ident.RSAID {
 		t.Helper()
-		target, _, err := k.fallback(avoid)
+		target, _, err := k.fallback(avoid, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,6 +152,11 @@ func TestFallbacksBeforeAuthorities(t *testing.T) {
 	for range 50 {
 		if id := pick(); id == (ident.RSAID{2}) {
 			t.Fatal("an authority was asked first")
+		}
+	}
+	for range 50 { // when one is asked for, it comes first
+		if target, use, err := k.choose(t.Context(), dirclient.Query{Authority: true}); err != nil || use != nil || target.RSA != (ident.RSAID{2}) {
+			t.Fatal(target.RSA, err)
 		}
 	}
 	k.fail(ident.RSAID{3})
@@ -166,7 +171,7 @@ func TestFallbacksBeforeAuthorities(t *testing.T) {
 	if id := pick(); id.IsZero() {
 		t.Fatal("when all failed one of them is tried again")
 	}
-	if _, _, err := newCaches(isolated(t, &netdir.Network{Name: "e", Authorities: []netdir.Authority{{Nickname: "a"}}}, refuse)).fallback(nil); !fault.Is(err, fault.Config) {
+	if _, _, err := newCaches(isolated(t, &netdir.Network{Name: "e", Authorities: []netdir.Authority{{Nickname: "a"}}}, refuse)).fallback(nil, false); !fault.Is(err, fault.Config) {
 		t.Fatal(err)
 	}
 }

@@ -344,6 +344,9 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 	if p := c.pool.Load(); p != nil && ctx.Err() != nil {
 		return nil, fault.Ended(ctx, "%w", context.Cause(ctx))
 	}
+	if d := c.dirs.Directory(); c.pool.Load() == nil || d != nil && !d.ReasonablyLive(time.Now()) {
+		c.dirs.Retry()
+	}
 	select {
 	case <-c.poolReady:
 		return c.pool.Load(), nil
