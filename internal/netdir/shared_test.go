@@ -1,6 +1,7 @@
 package netdir
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -111,6 +112,32 @@ func TestSharedForgets(t *testing.T) {
 	s.Verified(later(d, 2*time.Hour, d.relays[:1]))
 	if len(s.micro) != 1 {
 		t.Errorf("%d microdescriptors that one consensus names", len(s.micro))
+	}
+}
+
+// TestSharedKeepsTheNewest: of many consensuses the last two are shared, however many came before.
+func TestSharedKeepsTheNewest(t *testing.T) {
+	var s Shared
+	l := Loader{Shared: &s}
+	doc := read(t, "ctor/consensus-microdesc")
+	var last []*Directory
+	for i := range 5 { // texts that differ in what nobody reads
+		text := append(bytes.Clone(doc), bytes.Repeat([]byte("\n"), i)...)
+		d, _, err := l.Consensus(text, nil)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		again, _, err := l.Consensus(text, nil)
+		if err != nil || &again.relays[0] != &d.relays[0] {
+			t.Errorf("consensus %d was parsed twice", i)
+		}
+		if last = append(last, d); i == 0 {
+			continue
+		}
+		before := append(bytes.Clone(doc), bytes.Repeat([]byte("\n"), i-1)...)
+		if again, _, err = l.Consensus(before, nil); err != nil || &again.relays[0] != &last[i-1].relays[0] {
+			t.Errorf("the one before consensus %d was forgotten", i)
+		}
 	}
 }
 
