@@ -2,6 +2,7 @@ package dirclient
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -59,13 +60,21 @@ func (a *attempts) plan(now time.Time, least int) {
 type bootRequest struct {
 	opened time.Time // when it had a stream; zero: it has none yet
 	begun  bool      // the answer arrives
+	read   atomic.Int64
 }
 
-// held reports whether no further request begins, in C tor because one has a stream. In Chive it must begin to answer soon, too,
-// unless it is a bridge's: else a cache could hold up the start.
+// held reports whether no further request begins, in C tor because one has a stream. In Chive it must begin to answer soon, too, and go on in
+// the time that other clients allow, unless it is a bridge's: else a cache could hold up the start.
 func (c *Client) held(running map[*bootRequest]bool) bool {
 	for r := range running {
-		if r.begun || !r.opened.IsZero() && (c.cfg.Late || time.Since(r.opened) < hedge) {
+		if r.opened.IsZero() {
+			continue
+		}
+		allowed := hedge
+		if r.begun {
+			allowed = min(consensusTimeout+time.Duration(r.read.Load())*timePerByte, longestRequest)
+		}
+		if c.cfg.Late || time.Since(r.opened) < allowed {
 			return true
 		}
 	}
@@ -101,7 +110,11 @@ func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*res
 		running[of] = true
 		go func() {
 			defer panics.Recover(c.log, func(err error) { events <- bootEvent{of: of, ended: true, answer: answer{err: err}} })
-			res, cache, err := c.get(ctx, q, r, func() { events <- bootEvent{of: of} }, func() { events <- bootEvent{of: of, begun: true} })
+			res, cache, err := c.get(ctx, q, r, watch{
+				opened: func() { events <- bootEvent{of: of} },
+				begun:  func() { events <- bootEvent{of: of, begun: true} },
+				read:   func(n int) { of.read.Add(int64(n)) },
+			})
 			events <- bootEvent{of: of, ended: true, answer: answer{res, cache, err}}
 		}()
 	}

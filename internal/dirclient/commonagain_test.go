@@ -205,3 +205,34 @@ func TestBridgeIsAskedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestStartIsNotHeldUp: a cache that begins to answer and then sends a byte now and then holds a start up for a minute and a half, though its request lasts longer.
+func TestStartIsNotHeldUp(t *testing.T) {
+	n := small(t, 60)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(n)
+		var first atomic.Bool
+		w.fault = func(_ int, path string, to io.Writer) bool {
+			if !strings.HasPrefix(path, consensusPath) || first.Swap(true) {
+				return false
+			}
+			io.WriteString(to, "HTTP/1.0 200 OK\r\n\r\n")
+			for range 100 {
+				time.Sleep(time.Minute)
+				if _, err := io.WriteString(to, "n"); err != nil {
+					break
+				}
+			}
+			return true
+		}
+		c := New(Config{Network: n.Network, Dialer: w, Common: true})
+		began := time.Now()
+		stop := run(t, c)
+		defer stop()
+		wait(t, c)
+		if took := time.Since(began); took < consensusTimeout || took > consensusTimeout+5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(2 * time.Minute) // the cache notices that its stream is closed
+	})
+}

@@ -49,7 +49,7 @@ func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) 
 		c.answered = true
 		c.checkClock(res)
 		switch {
-		case res.status == http.StatusNotModified && c.latest != nil:
+		case res.status == http.StatusNotModified && !c.bootstrapping():
 			return nil
 		case res.status != http.StatusOK:
 			return statusError(res)

@@ -37,11 +37,15 @@ type allowance struct {
 	stall     time.Duration // what each read allows from then on; 0: timePerByte counts
 	end, last time.Time
 	timer     *time.Timer
+	read      func(n int) // is told how much was read; may be nil
 }
 
 // Read reads from the stream, and allows more time.
 func (a *allowance) Read(p []byte) (int, error) {
 	n, err := a.ReadWriter.Read(p)
+	if a.read != nil {
+		a.read(n)
+	}
 	if a.end = a.end.Add(time.Duration(n) * timePerByte); a.stall > 0 {
 		a.end = time.Now().Add(a.stall)
 	}
@@ -52,9 +56,15 @@ func (a *allowance) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get makes one request over a stream of its own. opened is called when the stream is there, and
-// begun when the answer begins to arrive.
-func (c *Client) get(ctx context.Context, q Query, r *request, opened, begun func()) (*response, ident.RelayID, error) {
+// watch is called while a request is made.
+type watch struct {
+	opened func()      // the stream is there
+	begun  func()      // the answer begins to arrive
+	read   func(n int) // so many bytes have come
+}
+
+// get makes one request over a stream of its own. The functions of w may be nil.
+func (c *Client) get(ctx context.Context, q Query, r *request, w watch) (*response, ident.RelayID, error) {
 	limit, longest, stall := requestTimeout, longestRequest, time.Duration(0)
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
@@ -65,21 +75,26 @@ func (c *Client) get(ctx context.Context, q Query, r *request, opened, begun fun
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	now := time.Now()
-	a := &allowance{stall: stall, end: now.Add(limit), last: now.Add(longest), timer: time.AfterFunc(limit, panics.Contain(c.log, nil, func() { cancel(context.DeadlineExceeded) }))}
+	a := &allowance{read: w.read, stall: stall, end: now.Add(limit), last: now.Add(longest), timer: time.AfterFunc(limit, panics.Contain(c.log, nil, func() { cancel(context.DeadlineExceeded) }))}
 	defer a.timer.Stop()
 	q.Directory = c.cur.Load()
 	s, err := c.cfg.Dialer.OpenDir(ctx, q)
 	if err != nil {
 		return nil, s.Cache, err
 	}
-	opened()
+	if w.opened != nil {
+		w.opened()
+	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	a.ReadWriter = s
 	own := *r // other streams may have the same request
 	if len(s.Addrs) > 0 {
 		own.to = s.Addrs[0]
 	}
-	res, err := own.roundTrip(a, begun)
+	if w.begun == nil {
+		w.begun = func() {}
+	}
+	res, err := own.roundTrip(a, w.begun)
 	if res != nil {
 		res.cache = s.Cache
 	}
@@ -137,7 +152,7 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		started++
 		go func() {
 			defer panics.Recover(c.log, func(err error) { answers <- answer{err: err} })
-			res, cache, err := c.get(ctx, q, r, func() {}, func() { begun <- struct{}{} })
+			res, cache, err := c.get(ctx, q, r, watch{begun: func() { begun <- struct{}{} }})
 			answers <- answer{res, cache, err}
 		}()
 	}

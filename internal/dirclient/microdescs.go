@@ -136,7 +136,7 @@ func (f *microFetch) launch(ctx context.Context) {
 	f.running++
 	go func() {
 		defer panics.Recover(f.c.log, func(err error) { f.answers <- microAnswer{b, answer{err: err}} })
-		res, cache, err := f.c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {}, func() {})
+		res, cache, err := f.c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), watch{})
 		f.answers <- microAnswer{b, answer{res, cache, err}}
 	}()
 }
