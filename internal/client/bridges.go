@@ -71,18 +71,12 @@ type bridge struct {
 	id   ident.RelayID
 	desc *netdoc.RouterDesc
 	err  error // why there is no newer descriptor
+	// turns says when the bridge is asked, and asking that it is.
+	turns  turns
+	asking bool
 	// recalled: desc is of an earlier run, and the bridge has not confirmed it
 	recalled bool
 }
-
-// How often a bridge's descriptor is fetched (C tor: every three hours), and
-// how soon again when that fails.
-const (
-	bridgeRefresh  = 3 * time.Hour
-	bridgeRetry    = time.Second
-	bridgeRetryMax = time.Minute
-	bridgeTimeout  = 30 * time.Second
-)
 
 // CheckBridges reports mistakes in bridges and transports together. inside are the transports
 // that need no line; one with a line is that of the line. proxied says that there is an upstream proxy.
@@ -159,34 +153,17 @@ func (bs *bridges) close() error {
 // keep fetches one bridge's descriptor, again and again, until the bridge is removed.
 func (bs *bridges) keep(b *bridge) {
 	c := bs.c
-	retry := bridgeRetry
-	for {
+	for bs.turn(b) {
+		began := time.Now()
 		err := bs.refresh(b)
 		if b.ctx.Err() != nil {
 			return
 		}
-		wait := bridgeRefresh // C tor's, to the second: the bridge sees it
-		bs.mu.Lock()
-		b.err = err
-		bs.mu.Unlock()
+		next := bs.asked(b, err, began)
 		if err != nil {
 			bs.disown(b, err)
-			wait = retry
-			retry = min(2*retry, bridgeRetryMax)
-			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", wait, "err", err)
+			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", time.Until(next).Round(time.Second), "err", err)
 			c.problem(err)
-		} else {
-			retry = bridgeRetry
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-b.ctx.Done():
-			t.Stop()
-			return
-		}
-		if !c.whileDormant(b.ctx) {
-			return
 		}
 	}
 }
@@ -196,9 +173,8 @@ func (bs *bridges) refresh(b *bridge) error {
 	c := bs.c
 	ctx, cancel := context.WithTimeoutCause(b.ctx, bridgeTimeout, errBuildTimeout)
 	defer cancel()
-	bs.mu.Lock()
-	id := b.id
-	bs.mu.Unlock()
+	id := bs.begin(b)
+	defer bs.end(b)
 	if id.RSA.IsZero() {
 		ch, err := c.chans.Discover(ctx, b.line.Addr)
 		if err != nil {
@@ -235,15 +211,37 @@ func (bs *bridges) refresh(b *bridge) error {
 	bs.mu.Lock()
 	b.desc, b.recalled = desc, false
 	b.id = ident.RelayID{RSA: desc.RSA, Ed: desc.Ed}
-	close(bs.changed)
-	bs.changed = make(chan struct{})
 	bs.mu.Unlock()
 	bs.publish()
+	bs.tell() // after the guards: the directory may be enough by this bridge
+	c.dirs.Retry()
 	bs.save()
 	if p := c.pool.Load(); p != nil {
 		p.Retry()
 	}
 	return nil
+}
+
+// tell wakes those who wait for a bridge's descriptor.
+func (bs *bridges) tell() {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	close(bs.changed)
+	bs.changed = make(chan struct{})
+}
+
+// begin notes that a bridge is being asked, and returns what is known of its identity.
+func (bs *bridges) begin(b *bridge) ident.RelayID {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	b.asking = true
+	return b.id
+}
+
+func (bs *bridges) end(b *bridge) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	b.asking = false
 }
 
 // identify notes the identity that a bridge without fingerprint has proved.

@@ -203,6 +203,7 @@ func (c *Client) setBridges(lines []pt.BridgeLine, transports []pt.TransportLine
 		return
 	}
 	c.bridge.set(lines, transports)
+	c.bridge.anew()
 	if p := c.pool.Load(); p != nil {
 		p.Retry()
 	}

@@ -429,6 +429,19 @@ func (k *caches) over(now time.Time) (over []*cacheCircuit) {
 	return over
 }
 
+// busy reports whether a cache is being asked for something.
+func (k *caches) busy() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	busy := len(k.making) > 0
+	for _, all := range []iter.Seq[*cacheCircuit]{maps.Values(k.circs), maps.Keys(k.spent)} {
+		for d := range all {
+			busy = busy || d.Last().Streams() > 0
+		}
+	}
+	return busy
+}
+
 func (k *caches) close() {
 	k.cancel()
 	for _, d := range k.end() {

@@ -162,7 +162,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.dirs = dirclient.New(dirclient.Config{
 		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress, Hold: c.mayAsk, Common: !cfg.Fast,
-		Idle: c.Idle, Late: c.bridge != nil, Lacks: c.guardLacks,
+		Idle: c.Idle, Late: c.bridge != nil, Lacks: c.guardLacks, Bridged: c.guards.Bridged,
 	})
 	if c.bridge != nil {
 		c.bridge.run()

@@ -205,6 +205,7 @@ func writeEarly(ctx context.Context, s *stream.Stream, early []byte) error {
 // tryCircuits runs try on one circuit after another, until it works, its error is
 // final, or there were enough tries. On success the lease belongs to try.
 func (c *Client) tryCircuits(ctx context.Context, req Request, dest path.Dest, try func(context.Context, *pool.Lease) error) error {
+	c.bridge.wanted()
 	p, err := c.waitPool(ctx)
 	if err != nil {
 		return err

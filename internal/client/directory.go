@@ -34,6 +34,10 @@ func (c *Client) runUpdates() {
 	var before *netdir.Directory
 	for {
 		changed := c.dirs.Changed()
+		var bridges <-chan struct{}
+		if c.bridge != nil {
+			_, bridges = c.bridge.answered()
+		}
 		if d := c.learnNewest(); d != nil {
 			if before == nil || !d.ValidAfter().Equal(before.ValidAfter()) {
 				c.watch.directory(d, before)
@@ -47,6 +51,7 @@ func (c *Client) runUpdates() {
 		}
 		select {
 		case <-changed:
+		case <-bridges: // with a bridge that works, the directory may be enough
 		case <-c.ctx.Done():
 			return
 		}

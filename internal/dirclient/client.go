@@ -69,7 +69,7 @@ func (c *Client) Changed() <-chan struct{} {
 
 // Ready reports whether d is good enough to build circuits with at now.
 func (c *Client) Ready(d *netdir.Directory, now time.Time) bool {
-	return d != nil && d.ReasonablyLive(now) && d.Enough()
+	return d != nil && d.ReasonablyLive(now) && d.Enough(c.cfg.Bridged != nil && c.cfg.Bridged())
 }
 
 // Wait waits for a directory that is good enough to build circuits with, and

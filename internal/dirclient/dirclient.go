@@ -113,6 +113,8 @@ type Config struct {
 	Lacks func(*netdir.Directory) bool
 	// Late has Common renew the consensus in the last minutes of its validity, as C tor's clients do that have bridges.
 	Late bool
+	// Bridged reports whether circuits begin at a bridge that works: guards' descriptors do not count then. nil: they never do.
+	Bridged func() bool
 }
 
 // Keeper receives the texts of the documents that a Client uses, so that a directory

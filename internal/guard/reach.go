@@ -44,9 +44,10 @@ func (g *sampled) retryAt(now time.Time) time.Time {
 }
 
 // considerRetry lets an unreachable guard be tried again when its retry time has
-// come, or when the clock was set back, so that the retry time means nothing.
+// come, or when the clock was set back, so that the retry time means nothing. A bridge without descriptor stays as it is until
+// it was asked for that, which has a timetable of its own.
 func (g *sampled) considerRetry(now time.Time) {
-	if g.reach == no && (!now.Before(g.retryAt(now)) || g.lastTried.Sub(now) > time.Minute) {
+	if g.reach == no && !g.bare() && (!now.Before(g.retryAt(now)) || g.lastTried.Sub(now) > time.Minute) {
 		g.reach = maybe
 	}
 }
@@ -68,6 +69,6 @@ func (g *sampled) silent(asked, now time.Time) time.Duration {
 // the guard fails, because the guard is not known to work.
 func (g *sampled) forgive() {
 	if g.reach == no {
-		g.reach = maybe
+		g.reach, g.forgiven = maybe, true
 	}
 }

@@ -32,10 +32,14 @@ type sampled struct {
 	verdicts     uint64    // how often reach was found out
 	pending      int       // exploratory circuits that are being built through it
 	gone         bool      // no longer in the sample
+	forgiven     bool      // since TakenBack was called
 }
 
 func (g *sampled) isConfirmed() bool { return !g.confirmedAt.IsZero() }
 func (g *sampled) usable() bool      { return g.filtered && g.reach != no }
+
+// bare reports whether the guard is a bridge that has not given its descriptor.
+func (g *sampled) bare() bool { return g.cur.Bridge && !g.cur.Complete }
 
 // set is one instance of the guard state (guard-spec 2).
 type set struct {

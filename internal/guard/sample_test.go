@@ -392,6 +392,7 @@ func TestBridgesOnly(t *testing.T) {
 	}
 }
 
+// TestPickBridge: a bridge is asked for its descriptor when the asker wants to, and no other guard is.
 func TestPickBridge(t *testing.T) {
 	cfg := config(1)
 	cfg.UseBridges = true
@@ -411,17 +412,97 @@ func TestPickBridge(t *testing.T) {
 		return u
 	}
 	of(a).Failed(epoch, Unreachable)
-	if _, err := m.PickBridge(a.ID.RSA, epoch); err == nil {
-		t.Fatal("a bridge that is down is tried at once, although another is up")
-	}
+	of(a).Failed(epoch, Unreachable) // although it is down, and another is not
 	if _, err := m.PickBridge(relay(1).ID.RSA, epoch); err == nil {
 		t.Fatal("a relay that is no bridge")
 	}
 	of(b).Failed(epoch, Unreachable)
-	of(a).Succeeded(epoch) // all are down: each is tried
+	of(a).Succeeded(epoch)
 	m2 := start(t, network(10))
 	if _, err := m2.PickBridge(network(10).relays[0].ID.RSA, epoch); err == nil {
 		t.Fatal("a guard of the consensus passes for a bridge")
+	}
+}
+
+// TestBridgeTakenBack: a bridge that is down, and has not given its descriptor, waits for who asks it for that, and those are told
+// when it should be tried again all the same.
+func TestBridgeTakenBack(t *testing.T) {
+	cfg := config(1)
+	cfg.UseBridges = true
+	bare, whole := relay(5001), relay(5002)
+	bare.Bridge, whole.Bridge, bare.Complete = true, true, false
+	cfg.Bridges = []Candidate{bare, whole}
+	m, err := New(cfg, &MemStore{}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := func(cs ...Candidate) {
+		t.Helper()
+		for _, c := range cs {
+			u, err := m.PickBridge(c.ID.RSA, epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.Failed(epoch, Unreachable)
+			if m.TakenBack(c.ID.RSA) {
+				t.Errorf("%v was taken back", c.ID)
+			}
+		}
+	}
+	down(bare, whole)
+	later := epoch.Add(24 * time.Hour) // when the other one may be tried again by itself
+	want(t, "bridge", pick(t, m, later).Guard().ID, whole.ID)
+	if g := m.cur.find(bare.ID.RSA); g.reach != no || m.TakenBack(bare.ID.RSA) {
+		t.Errorf("a bridge without descriptor is taken back by time: %v", g.reach)
+	}
+	for name, back := range map[string]func(){
+		"a wish":            m.RetryPrimary,
+		"no guard was left": func() { pick(t, m, epoch).Cancelled(epoch) },
+	} {
+		down(bare, whole)
+		back()
+		if m.TakenBack(whole.ID.RSA) || !m.TakenBack(bare.ID.RSA) || m.TakenBack(bare.ID.RSA) {
+			t.Errorf("%s: the bridge without descriptor alone should be taken back, once", name)
+		}
+	}
+}
+
+// TestBridged: a bridge is known to work once it was reached, if it has given its descriptor.
+func TestBridged(t *testing.T) {
+	cfg := config(1)
+	cfg.UseBridges = true
+	c := relay(5001)
+	c.Bridge, c.Complete = true, false
+	cfg.Bridges = []Candidate{c}
+	m, err := New(cfg, &MemStore{}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(what string, want bool) {
+		t.Helper()
+		if m.Bridged() != want {
+			t.Errorf("%s: %v", what, !want)
+		}
+	}
+	use := func() *Use {
+		u, err := m.PickBridge(c.ID.RSA, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	is("at the start", false)
+	use().Succeeded(epoch)
+	is("reached, without descriptor", false)
+	c.Complete = true
+	m.SetBridges([]Candidate{c}, epoch)
+	is("with it", true)
+	use().Failed(epoch, Unreachable)
+	is("down", false)
+	m.RetryPrimary()
+	is("perhaps up", false)
+	if start(t, network(10)).Bridged() {
+		t.Error("without bridges")
 	}
 }
 

@@ -30,7 +30,7 @@ func ctor(t testing.TB) *Directory {
 	if err != nil || len(c.Signatures) != 3 {
 		t.Fatal(err)
 	}
-	if u := d.Usability(); u.Have != 0 || u.Path != 0 || d.Enough() {
+	if u := d.Usability(); u.Have != 0 || u.Path != 0 || d.Enough(false) {
 		t.Errorf("without microdescriptors: %+v", u)
 	}
 	kept := 0
@@ -155,7 +155,7 @@ func TestLifetime(t *testing.T) {
 func TestUsability(t *testing.T) {
 	d := ctor(t)
 	u := d.Usability()
-	if u.Path != 1 || !u.HasExits || u.Have != 10 || u.Want != 10 || !d.Enough() {
+	if u.Path != 1 || !u.HasExits || u.Have != 10 || u.Want != 10 || !d.Enough(false) {
 		t.Errorf("%+v", u)
 	}
 	// A new consensus of the same relays has their microdescriptors at once.
@@ -163,6 +163,22 @@ func TestUsability(t *testing.T) {
 	next, _, err := l.Consensus(read(t, "ctor/consensus-microdesc-old"), d)
 	if err != nil || next.Usability().Have == 0 {
 		t.Errorf("%+v %v", next.Usability(), err)
+	}
+}
+
+// TestEnoughByBridge: a client that has a bridge need not know the guards' microdescriptors, but those of the other hops.
+func TestEnoughByBridge(t *testing.T) {
+	d := ctor(t)
+	d.mds[0], d.mds[1] = nil, nil
+	need := 0.6
+	if u := d.Usability(); u.Path >= need || u.Middle*u.Exit < need || d.Enough(false) || !d.Enough(true) {
+		t.Errorf("%+v: enough %v, by a bridge %v", u, d.Enough(false), d.Enough(true))
+	}
+	for i := range d.mds[1:] {
+		d.mds[i] = nil
+	}
+	if u := d.Usability(); u.Middle*u.Exit >= need || d.Enough(true) {
+		t.Errorf("enough by a bridge: %+v", u)
 	}
 }
 

@@ -66,7 +66,13 @@ func (f *fraction) value() float64 {
 }
 
 // Enough reports whether circuits may be built: whether as many of the paths are usable
-// as the consensus says.
-func (d *Directory) Enough() bool {
-	return d.Usability().Path >= float64(d.Param("min_paths_for_circs_pct", 60, 25, 95))/100
+// as the consensus says. bridged says that paths begin at a bridge that works, so that it does not matter which
+// guards are known (compute_frac_paths_available in C tor).
+func (d *Directory) Enough(bridged bool) bool {
+	u := d.Usability()
+	usable := u.Path
+	if bridged {
+		usable = u.Middle * u.Exit
+	}
+	return usable >= float64(d.Param("min_paths_for_circs_pct", 60, 25, 95))/100
 }

@@ -230,7 +230,7 @@ func hostname(dir string) (string, error) {
 // awaitBridges waits until the bridges have what their clients ask for.
 func (nw *network) awaitBridges(ctx context.Context) error {
 	for _, r := range nw.relays[nw.layout.listed():] {
-		for d := r.Directory(); d == nil || !d.Enough(); d = r.Directory() {
+		for d := r.Directory(); d == nil || !d.Enough(false); d = r.Directory() {
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return fault.New(fault.KindOf(err), "a bridge has no directory: %w", err)
 			}
