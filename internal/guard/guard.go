@@ -105,6 +105,8 @@ type Config struct {
 	// Patience is how long a guard must be silent until it counts as one that cannot be connected to; zero:
 	// its first silence is enough.
 	Patience time.Duration
+	// NextToo has traffic wait for the descriptor of the guard after those that it uses, too, as C tor's clients do.
+	NextToo bool
 	// Version is saved with every guard that is added to the sample.
 	Version string
 	// Rand chooses guards and dates; it must be unpredictable, for example
