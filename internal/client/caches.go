@@ -34,6 +34,8 @@ type caches struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // counts it
 
+	outdated outdated // has its own lock
+
 	mu     sync.Mutex                    // guards the fields below
 	circs  map[ident.RSAID]*cacheCircuit // which new requests may use
 	making map[ident.RSAID]*cacheBuild   // one at a time to each cache, for all who ask it
@@ -123,14 +125,21 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 }
 
 // ReportDir implements dirclient.Dialer.
-func (k *caches) ReportDir(cache ident.RelayID, _ dirclient.Purpose, err error) {
-	if err == nil {
-		k.mu.Lock()
-		delete(k.failed, cache.RSA)
-		k.mu.Unlock()
-		return
+func (k *caches) ReportDir(cache ident.RelayID, p dirclient.Purpose, err error) {
+	switch {
+	case err == nil:
+		k.good(cache.RSA)
+	case p == dirclient.Microdescriptors && errors.Is(err, dirclient.ErrLacks) && !k.c.cfg.Fast:
+		k.outdated.note(cache.RSA, k.c.known(), k.c.cfg.Network, time.Now())
+	default:
+		k.fail(cache.RSA)
 	}
-	k.fail(cache.RSA)
+}
+
+func (k *caches) good(id ident.RSAID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.failed, id)
 }
 
 func (k *caches) fail(id ident.RSAID) {
@@ -161,8 +170,12 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 		for _, id := range q.Avoid {
 			avoid = append(avoid, id.RSA)
 		}
+		spec := path.Spec{Hops: 1, Exclude: avoid}
+		if q.Purpose == dirclient.Microdescriptors {
+			spec.Outdated = k.outdated.of(c.known())
+		}
 		// When no guard will do, a fallback still may.
-		if p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &path.Spec{Hops: 1, Exclude: avoid}, time.Now()); err == nil {
+		if p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &spec, time.Now()); err == nil {
 			return p.Hops[0].Target, p.Guard, nil
 		}
 	}

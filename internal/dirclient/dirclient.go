@@ -6,6 +6,7 @@ package dirclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -31,6 +32,10 @@ const (
 func (p Purpose) String() string {
 	return [...]string{"consensus", "certificates", "microdescriptors", "descriptors"}[p]
 }
+
+// ErrLacks is in the chain of the error of a request for microdescriptors if the cache answered, and lacks some of them: also by
+// a status such as 404, but not by 503, which says that it is busy.
+var ErrLacks = errors.New("the cache lacks microdescriptors that the newest consensus names")
 
 // Query asks for a stream to a directory cache.
 type Query struct {
@@ -60,7 +65,7 @@ type Dialer interface {
 	// if one was: the request avoids that one from then on.
 	OpenDir(ctx context.Context, q Query) (Stream, error)
 	// ReportDir reports how a request over a stream to a cache ended; err is nil for
-	// a useful answer.
+	// a useful answer. With ErrLacks in its chain it may have been of some use.
 	ReportDir(cache ident.RelayID, p Purpose, err error)
 }
 

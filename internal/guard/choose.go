@@ -18,8 +18,9 @@ func (m *Manager) chooseLocked(s *set, req *Request, now time.Time) (*sampled, s
 	if err := m.missingLocked(s, req, now); err != nil {
 		return nil, dead, err
 	}
+	outdated := s.outdated(req)
 	fits := func(g *sampled) bool {
-		return g.usable() && req.allows(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
+		return g.usable() && req.allows(g) && !outdated(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
 	}
 	if g := m.pickPrimaryLocked(s, req, fits); g != nil {
 		return g, usableOnCompletion, nil
@@ -49,6 +50,14 @@ func (m *Manager) chooseLocked(s *set, req *Request, now time.Time) (*sampled, s
 		}
 	}
 	return nil, dead, nil
+}
+
+// outdated returns which guards are passed over as outdated.
+func (s *set) outdated(req *Request) func(*sampled) bool {
+	if req.Outdated == nil || len(s.members((*sampled).usable)) < enoughUsable {
+		return func(*sampled) bool { return false }
+	}
+	return func(g *sampled) bool { return req.Outdated(g.cur) }
 }
 
 // pickPrimaryLocked picks among the first primary guards that fit. A guard that the path
@@ -123,8 +132,9 @@ func (m *Manager) Lacks(now time.Time) bool {
 
 // noneLocked returns the error that says why no guard can be used.
 func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
-	var unlisted, walled, excluded, disabled, down, bare, forbidden int
+	var unlisted, walled, excluded, disabled, down, bare, forbidden, old int
 	var retry time.Time
+	outdated := s.outdated(req)
 	for _, g := range s.sample {
 		switch {
 		case !g.listed:
@@ -144,6 +154,8 @@ func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 			bare++
 		case !req.allows(g):
 			forbidden++
+		case outdated(g):
+			old++
 		}
 	}
 	var why []string
@@ -161,6 +173,7 @@ func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 	}
 	add(bare, "without microdescriptor")
 	add(forbidden, "forbidden by the rest of the path")
+	add(old, "without the microdescriptors of the newest consensus")
 	if len(why) == 0 && s.name == setBridges {
 		return fault.New(fault.Network, "no guard: no bridge has been reached yet")
 	}

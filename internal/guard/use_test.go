@@ -3,6 +3,7 @@ package guard
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -513,5 +514,39 @@ func TestDrop(t *testing.T) {
 	case <-m.Changed():
 	default:
 		t.Error("nothing is to be saved")
+	}
+}
+
+// TestOutdated: guards that lack what is asked for are passed over like unreachable ones, for the next in the list, unless
+// few are left.
+func TestOutdated(t *testing.T) {
+	m := start(t, network(1000))
+	seen := func(old ...ident.RelayID) map[ident.RelayID]bool {
+		t.Helper()
+		out := map[ident.RelayID]bool{}
+		for range 200 {
+			u := pickFor(t, m, Request{Purpose: Directory1Hop, Outdated: func(c Candidate) bool { return slices.Contains(old, c.ID) }}, epoch)
+			out[u.Guard().ID] = true
+			u.Cancelled(epoch)
+		}
+		return out
+	}
+	p, all := primaries(m), sample(m)
+	m.p.UsePrimaryDir = 2 // of three
+	if got := seen(p[0]); len(got) != 2 || !got[p[1]] || !got[p[2]] {
+		t.Errorf("%v, not the other primary guards", got)
+	}
+	if got := seen(p...); len(got) != 1 || !got[all[3]] {
+		t.Errorf("%v, not the next one", got)
+	}
+	every := Request{Purpose: Directory1Hop, Outdated: func(Candidate) bool { return true }}
+	if _, err := m.Pick(every, epoch); !fault.Is(err, fault.Directory) || !strings.Contains(err.Error(), "newest consensus") {
+		t.Errorf("all are outdated: %v", err)
+	}
+	for n := len(all); n >= enoughUsable; n-- {
+		m.cur.find(all[n-1].RSA).reach, m.cur.find(all[n-1].RSA).lastTried = no, epoch
+	}
+	if got := seen(p[0]); len(got) != 2 || !got[p[0]] {
+		t.Errorf("%v, though few are left", got)
 	}
 }
