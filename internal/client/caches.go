@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"maps"
 	"math"
@@ -22,7 +21,6 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // caches opens directory streams. While there is no consensus, they go to fallback
@@ -36,6 +34,8 @@ type caches struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // counts it
 
+	outdated outdated // has its own lock
+
 	mu     sync.Mutex                    // guards the fields below
 	circs  map[ident.RSAID]*cacheCircuit // which new requests may use
 	making map[ident.RSAID]*cacheBuild   // one at a time to each cache, for all who ask it
@@ -47,9 +47,8 @@ type caches struct {
 // cacheCircuit is a one-hop circuit to a cache.
 type cacheCircuit struct {
 	*circuit.Circuit
-	use    *guard.Use // nil for a fallback
-	made   time.Time  // it takes requests for dirLife from then on
-	served int        // requests
+	made   time.Time // it takes requests for dirLife from then on
+	served int       // requests
 	byUs   bool
 	target linkspec.Target
 	life   *circuitLife
@@ -80,6 +79,9 @@ func perCircuit(d *netdir.Directory) int {
 
 // cacheBuild is a circuit that is being built. Several requests may wait for it.
 type cacheBuild struct {
+	to   ident.RSAID
+	use  *guard.Use    // of the request that began it; nil for a fallback
+	left bool          // that request does not wait for it; guarded by caches.mu
 	done chan struct{} // closed at the end of it, when err is there
 	err  error
 }
@@ -97,11 +99,9 @@ func newCaches(c *Client) *caches {
 	return &caches{c: c, ctx: ctx, cancel: cancel, circs: map[ident.RSAID]*cacheCircuit{}, making: map[ident.RSAID]*cacheBuild{}, spent: map[*cacheCircuit]struct{}{}, failed: map[ident.RSAID]time.Time{}}
 }
 
-// dirStream is a directory stream; its circuit stays open.
-type dirStream struct{ *stream.Stream }
-
 // OpenDir implements dirclient.Dialer.
 func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stream, error) {
+	asked := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, dirConnect, errBuildTimeout)
 	defer cancel()
 	target, use, err := k.choose(ctx, q)
@@ -117,23 +117,29 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 		k.fail(target.RSA)
 		return out, err
 	}
-	s, err := stream.BeginDir(circ.Last())
+	out.ReadWriteCloser, err = k.begin(asked, circ, use, q.Purpose)
 	if err != nil {
-		return out, err
+		return dirclient.Stream{Cache: out.Cache, Addrs: out.Addrs}, err
 	}
-	out.ReadWriteCloser = io.ReadWriteCloser(dirStream{s})
 	return out, nil
 }
 
 // ReportDir implements dirclient.Dialer.
-func (k *caches) ReportDir(cache ident.RelayID, _ dirclient.Purpose, err error) {
-	if err == nil {
-		k.mu.Lock()
-		delete(k.failed, cache.RSA)
-		k.mu.Unlock()
-		return
+func (k *caches) ReportDir(cache ident.RelayID, p dirclient.Purpose, err error) {
+	switch {
+	case err == nil:
+		k.good(cache.RSA)
+	case p == dirclient.Microdescriptors && errors.Is(err, dirclient.ErrLacks) && !k.c.cfg.Fast:
+		k.outdated.note(cache.RSA, k.c.known(), k.c.cfg.Network, time.Now())
+	default:
+		k.fail(cache.RSA)
 	}
-	k.fail(cache.RSA)
+}
+
+func (k *caches) good(id ident.RSAID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.failed, id)
 }
 
 func (k *caches) fail(id ident.RSAID) {
@@ -165,8 +171,12 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 		for _, id := range q.Avoid {
 			avoid = append(avoid, id.RSA)
 		}
+		spec := path.Spec{Hops: 1, Exclude: avoid}
+		if q.Purpose == dirclient.Microdescriptors {
+			spec.Outdated = k.outdated.of(c.known())
+		}
 		// When no guard will do, a fallback still may.
-		if p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &path.Spec{Hops: 1, Exclude: avoid}, time.Now()); err == nil {
+		if p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &spec, time.Now()); err == nil {
 			return p.Hops[0].Target, p.Guard, nil
 		}
 	}
@@ -241,8 +251,8 @@ func (k *caches) fallback(avoid []ident.RelayID, authority bool) (linkspec.Targe
 	return from[newRand().IntN(len(from))], nil, nil
 }
 
-// get returns an open circuit to the cache for one request, or builds one. It consumes
-// use.
+// get returns an open circuit to the cache for one request, or builds one. With an error, it
+// consumes use.
 func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*cacheCircuit, error) {
 	most := perCircuit(k.c.dirs.Directory())
 	until, ok := ctx.Deadline()
@@ -251,29 +261,45 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*c
 	}
 	for {
 		d, b, began, err := k.takeOrMake(t, use, most, until)
-		if use != nil && !began {
-			use.Cancelled(time.Now())
-		}
-		use = nil
-		if err != nil || d != nil {
-			return d, err
-		}
-		select {
-		case <-b.done:
-		case <-ctx.Done():
-			if !began || !errors.Is(context.Cause(ctx), errBuildTimeout) {
-				return nil, fault.Ended(ctx, "directory circuit: %w", context.Cause(ctx))
+		if err == nil && d == nil {
+			select {
+			case <-b.done:
+				err = b.err
+			case <-ctx.Done():
+				if !began || !errors.Is(context.Cause(ctx), errBuildTimeout) {
+					err = fault.Ended(ctx, "directory circuit: %w", context.Cause(ctx))
+					break
+				}
+				<-b.done // its time is over, too: what the guard has to do with it is noted first
+				err = b.err
 			}
-			<-b.done // its time is over, too: what the guard has to do with it is noted first
 		}
-		if b.err != nil {
-			return nil, b.err
+		if err != nil {
+			k.leave(b, use)
+			return nil, err
+		}
+		if d != nil {
+			return d, nil
 		}
 	}
 }
 
-// takeOrMake returns a circuit, or else one that is being built: until a time if it begins now, which then
-// consumes use. Who asked first may go: others may wait for it.
+// leave ends the use of a request that gets no circuit. The one of whoever had the circuit built is left to that, which
+// still finds out what the guard has to do with it.
+func (k *caches) leave(b *cacheBuild, use *guard.Use) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case use == nil:
+	case b != nil && b.use == use && k.making[b.to] == b:
+		b.left = true
+	default:
+		use.Cancelled(time.Now())
+	}
+}
+
+// takeOrMake returns a circuit, or else one that is being built: until a time if it begins now. Its failure is then
+// one of use. Who asked first may go: others may wait for it.
 func (k *caches) takeOrMake(t linkspec.Target, use *guard.Use, most int, until time.Time) (d *cacheCircuit, b *cacheBuild, began bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -287,7 +313,7 @@ func (k *caches) takeOrMake(t linkspec.Target, use *guard.Use, most int, until t
 	if b := k.making[t.RSA]; b != nil {
 		return nil, b, false, nil
 	}
-	b = &cacheBuild{done: make(chan struct{})}
+	b = &cacheBuild{to: t.RSA, use: use, done: make(chan struct{})}
 	k.making[t.RSA] = b
 	k.wg.Go(panics.Contain(k.c.log, func(err error) { k.made(b, t, nil, err) }, func() { k.makeOne(b, t, use, until) }))
 	return nil, b, true, nil
@@ -301,11 +327,7 @@ func (k *caches) makeOne(b *cacheBuild, t linkspec.Target, use *guard.Use, until
 	now := time.Now()
 	how, connecting := unreachable(err)
 	switch {
-	case err == nil:
-		if d.use = use; use != nil {
-			use.Succeeded(now)
-		}
-	case use == nil:
+	case err == nil || use == nil: // the circuit says nothing yet: see guardStream
 	case connecting && k.ctx.Err() == nil && !k.c.proxyFailed(k.c.ctx, err):
 		use.Failed(now, how)
 	default:
@@ -336,6 +358,9 @@ func (k *caches) made(b *cacheBuild, t linkspec.Target, d *cacheCircuit, err err
 		}
 		k.circs[t.RSA] = d
 		d.OnClose(func(error) { k.gone(d) }) // it holds no lock then
+	}
+	if b.left && b.use != nil {
+		b.use.Cancelled(time.Now())
 	}
 	b.err = err
 	close(b.done)
@@ -395,9 +420,6 @@ func (k *caches) gone(d *cacheCircuit) {
 		d.life.over(CircuitClosed, nil)
 	} else {
 		d.life.over(CircuitClosed, err)
-	}
-	if d.use != nil {
-		d.use.Closed(time.Now(), byUs)
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Client) meet(d *netdir.Directory) {
 // guardLacks reports whether the directory lacks what circuits by the guards need.
 func (c *Client) guardLacks(d *netdir.Directory) bool {
 	c.meet(d)
-	return c.guards.Lacks()
+	return c.guards.Lacks(time.Now())
 }
 
 // newDirectory gives a directory to all that take parameters from it.

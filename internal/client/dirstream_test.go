@@ -19,8 +19,7 @@ import (
 )
 
 // TestDirectoryStreamEndsOnce: whatever reason a cache gives for the end of a directory stream,
-// nothing is concluded as from an exit: the stream is not opened again, the circuit goes on, and
-// the guard is not to blame. Whoever wants the document asks another cache.
+// nothing is concluded as from an exit: the stream is not opened again, and the circuit goes on. Whoever wants the document asks another cache.
 func TestDirectoryStreamEndsOnce(t *testing.T) {
 	l := &liar{asked: new(atomic.Int64), mu: new(sync.Mutex)}
 	cache := simnet.New(t, simnet.Options{Streams: l}).Target

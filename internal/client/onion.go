@@ -44,7 +44,7 @@ func newOnion(c *Client) *hsclient.Client {
 		Network: clientNetwork{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxCircuitDirtiness) },
 		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
-		Tell: c.tellOnion, Spare: c.cfg.Fast, Rest: rest,
+		Tell: c.tellOnion, Spare: c.cfg.Fast, Once: !c.cfg.Fast, Rest: rest,
 	})
 }
 

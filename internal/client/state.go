@@ -40,8 +40,8 @@ func newGuards(cfg *Config) (*guard.Manager, error) {
 		patience = 0
 	}
 	return guard.New(guard.Config{
-		Patience: patience,
-		Version:  "chive", Rand: newRand(), Log: cfg.Log,
+		Patience: patience, NextToo: !cfg.Fast,
+		Version: "chive", Rand: newRand(), Log: cfg.Log,
 		UseBridges: len(cfg.Bridges) > 0, Filter: cfg.Path.GuardFilter(nil),
 		NumTraffic: cfg.NumEntryGuards, NumDirectory: cfg.NumDirectoryGuards,
 	}, cfg.store("guards.json"), time.Now())

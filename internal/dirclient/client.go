@@ -35,7 +35,7 @@ type Client struct {
 	boot       bootSchedule
 	delays     delays
 	pending    map[[32]byte]bool // microdescriptors that are on their way, of a paced client
-	answered   bool              // a cache answered the last request for a consensus, with whatever
+	answered   bool              // a cache answered the last request for a consensus, with whatever but that it is busy
 	retry      chan struct{}     // full when Retry was called
 	retried    time.Time         // when that had an effect
 }

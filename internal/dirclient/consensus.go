@@ -46,7 +46,7 @@ func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) 
 		ask = c.bootConsensus
 	}
 	err = ask(ctx, c.consensusRequest(), func(res *response) (err error) {
-		c.answered = true
+		c.answered = res.status != http.StatusServiceUnavailable
 		c.checkClock(res)
 		switch {
 		case res.status == http.StatusNotModified && !c.bootstrapping():

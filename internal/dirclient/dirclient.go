@@ -6,12 +6,12 @@ package dirclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -32,6 +32,10 @@ const (
 func (p Purpose) String() string {
 	return [...]string{"consensus", "certificates", "microdescriptors", "descriptors"}[p]
 }
+
+// ErrLacks is in the chain of the error of a request for microdescriptors if the cache answered, and lacks some of them: also by
+// a status such as 404, but not by 503, which says that it is busy.
+var ErrLacks = errors.New("the cache lacks microdescriptors that the newest consensus names")
 
 // Query asks for a stream to a directory cache.
 type Query struct {
@@ -63,7 +67,7 @@ type Dialer interface {
 	// if one was: the request avoids that one from then on.
 	OpenDir(ctx context.Context, q Query) (Stream, error)
 	// ReportDir reports how a request over a stream to a cache ended; err is nil for
-	// a useful answer.
+	// a useful answer. With ErrLacks in its chain it may have been of some use.
 	ReportDir(cache ident.RelayID, p Purpose, err error)
 }
 
@@ -126,6 +130,3 @@ type Keeper interface {
 	// KeepMicrodesc keeps a microdescriptor that the newest consensus names. Nobody changes its text.
 	KeepMicrodesc(text []byte)
 }
-
-// ErrLacks is what ReportDir gets, wrapped, about a cache that lacks documents that it was asked for.
-var ErrLacks = fault.New(fault.Directory, "the cache lacks")

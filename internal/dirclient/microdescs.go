@@ -151,9 +151,9 @@ func (f *microFetch) take(a microAnswer) {
 	}
 	// Those of other batches do not count: a cache could send them in place of these.
 	left := lacking(a.batch.digests, f.adding.Lacks)
-	answered := a.err == nil
+	answered := a.err == nil && a.res.status != http.StatusServiceUnavailable
 	if answered && left > 0 {
-		lacks := fault.New(fault.Directory, "%w %d of %d microdescriptors", ErrLacks, left, len(a.batch.digests))
+		lacks := fault.New(fault.Directory, "%w: %d of %d", ErrLacks, left, len(a.batch.digests))
 		if err != nil {
 			lacks = fault.New(fault.KindOf(err), "%w: %w", lacks, err)
 		}

@@ -1,6 +1,9 @@
 package guard
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestBlamedOnce: circuits that waited for one connection report its failure one after the
 // other. Only the first counts: what was found out about the guard since is newer.
@@ -36,5 +39,24 @@ func TestBeyondBlamesNone(t *testing.T) {
 		want(t, "guard", u.g.id, primaries(m)[0])
 		u.Failed(epoch, Beyond)
 		want(t, "reach", u.g.reach, maybe)
+	}
+}
+
+// TestUnanswered: what a guard did to one directory request counts by itself: that a circuit was complete since the request
+// was sent does not excuse it.
+func TestUnanswered(t *testing.T) {
+	m := start(t, network(50))
+	asked := pickFor(t, m, Request{Purpose: Directory1Hop}, epoch)
+	m.p.UsePrimary = m.p.Primary
+	other := pickFor(t, m, Request{Allow: func(c Candidate) bool { return c.ID == asked.Guard().ID }}, epoch)
+	other.Succeeded(epoch)
+	asked.Failed(epoch, Unanswered)
+	if g := m.cur.find(asked.Guard().ID.RSA); g.reach != no {
+		t.Errorf("the guard is %v", g.reach)
+	}
+	// Nor does it last: the next circuit shows whether the guard is up.
+	pickFor(t, m, Request{Allow: func(c Candidate) bool { return c.ID == asked.Guard().ID }}, epoch.Add(10*time.Minute)).Succeeded(epoch.Add(10 * time.Minute))
+	if g := m.cur.find(asked.Guard().ID.RSA); g.reach != yes {
+		t.Errorf("the guard is %v after a success", g.reach)
 	}
 }

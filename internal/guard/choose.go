@@ -15,11 +15,12 @@ func (m *Manager) chooseLocked(s *set, req *Request, now time.Time) (*sampled, s
 	for _, g := range s.sample {
 		g.considerRetry(now)
 	}
-	if err := m.missingLocked(s, req); err != nil {
+	if err := m.missingLocked(s, req, now); err != nil {
 		return nil, dead, err
 	}
+	outdated := s.outdated(req)
 	fits := func(g *sampled) bool {
-		return g.usable() && req.allows(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
+		return g.usable() && req.allows(g) && !outdated(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
 	}
 	if g := m.pickPrimaryLocked(s, req, fits); g != nil {
 		return g, usableOnCompletion, nil
@@ -51,6 +52,14 @@ func (m *Manager) chooseLocked(s *set, req *Request, now time.Time) (*sampled, s
 	return nil, dead, nil
 }
 
+// outdated returns which guards are passed over as outdated.
+func (s *set) outdated(req *Request) func(*sampled) bool {
+	if req.Outdated == nil || len(s.members((*sampled).usable)) < enoughUsable {
+		return func(*sampled) bool { return false }
+	}
+	return func(g *sampled) bool { return req.Outdated(g.cur) }
+}
+
 // pickPrimaryLocked picks among the first primary guards that fit. A guard that the path
 // forbids still counts among the first, unless no other guard is left. Otherwise a
 // peer could choose restrictions that make a client use all its guards.
@@ -80,45 +89,52 @@ func (m *Manager) pickPrimaryLocked(s *set, req *Request, fits func(*sampled) bo
 
 // missingLocked refuses traffic while the client has no descriptor of one of the guards that
 // it would use. If the client used the next guards in the list, a cache that withholds
-// descriptors could choose the guard (guard-spec 4.12). A bridge sends its own
-// descriptor, so no other host can withhold it; another bridge may be used meanwhile.
-func (m *Manager) missingLocked(s *set, req *Request) error {
+// descriptors could choose the guard (guard-spec 4.12).
+func (m *Manager) missingLocked(s *set, req *Request, now time.Time) error {
 	if req.Purpose == Directory1Hop {
 		return nil
 	}
-	for _, g := range s.primary[:min(m.p.UsePrimary, len(s.primary))] {
-		if g.reach != no && !g.cur.Complete && !g.cur.Bridge {
-			return fault.New(fault.Directory, "guard %v: its descriptor is missing", g.id.LogValue())
+	if g := m.lackingLocked(s, now); g != nil {
+		return fault.New(fault.Directory, "guard %v: its descriptor is missing", g.id.LogValue())
+	}
+	return nil
+}
+
+// lackingLocked returns one of the guards that traffic uses, of which there is no descriptor, or nil. With Config.NextToo the
+// first of those that are not known to be down count, and one more, as in C tor
+// (guard_selection_get_err_str_if_dir_info_missing). A bridge sends its own descriptor, so no other host can withhold it;
+// another bridge may be used meanwhile.
+func (m *Manager) lackingLocked(s *set, now time.Time) *sampled {
+	list, left := s.primary[:min(m.p.UsePrimary, len(s.primary))], m.p.UsePrimary
+	if m.cfg.NextToo {
+		list, left = s.primary, m.p.UsePrimary+1
+	}
+	for _, g := range list {
+		if g.considerRetry(now); g.reach == no {
+			continue
+		}
+		if !g.cur.Complete && !g.cur.Bridge {
+			return g
+		}
+		if left--; left == 0 {
+			break
 		}
 	}
 	return nil
 }
 
-// Lacks reports whether a descriptor is missing of one of the guards that traffic uses, or of the next one: C tor then builds no circuits, and
-// asks for it at once (entry_guards_get_err_str_if_dir_info_missing).
-func (m *Manager) Lacks() bool {
+// Lacks reports whether circuits for traffic wait for the descriptor of a guard.
+func (m *Manager) Lacks(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	left := m.p.UsePrimary + 1
-	for _, g := range m.cur.primary {
-		if left == 0 {
-			break
-		}
-		if g.reach == no {
-			continue
-		}
-		left--
-		if !g.cur.Complete && !g.cur.Bridge {
-			return true
-		}
-	}
-	return false
+	return m.lackingLocked(m.cur, now) != nil
 }
 
 // noneLocked returns the error that says why no guard can be used.
 func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
-	var unlisted, walled, excluded, disabled, down, bare, forbidden int
+	var unlisted, walled, excluded, disabled, down, bare, forbidden, old int
 	var retry time.Time
+	outdated := s.outdated(req)
 	for _, g := range s.sample {
 		switch {
 		case !g.listed:
@@ -138,6 +154,8 @@ func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 			bare++
 		case !req.allows(g):
 			forbidden++
+		case outdated(g):
+			old++
 		}
 	}
 	var why []string
@@ -155,6 +173,7 @@ func (m *Manager) noneLocked(s *set, req *Request, now time.Time) error {
 	}
 	add(bare, "without microdescriptor")
 	add(forbidden, "forbidden by the rest of the path")
+	add(old, "without the microdescriptors of the newest consensus")
 	if len(why) == 0 && s.name == setBridges {
 		return fault.New(fault.Network, "no guard: no bridge has been reached yet")
 	}

@@ -105,6 +105,8 @@ type Config struct {
 	// Patience is how long a guard must be silent until it counts as one that cannot be connected to; zero:
 	// its first silence is enough.
 	Patience time.Duration
+	// NextToo has traffic wait for the descriptor of the guard after those that it uses, too, as C tor's clients do.
+	NextToo bool
 	// Version is saved with every guard that is added to the sample.
 	Version string
 	// Rand chooses guards and dates; it must be unpredictable, for example
@@ -129,6 +131,13 @@ type Request struct {
 	// guard, such as "not the exit, nor of its family". The Manager calls it
 	// while it is locked, also after Pick, while the circuit waits.
 	Allow func(Candidate) bool
+	// Outdated, when set, says which guards lack what would be asked of them. They are passed over like unreachable ones, for the
+	// next in the list, but only where enough others are left: see enoughUsable.
+	Outdated func(Candidate) bool
 }
+
+// enoughUsable is how many usable guards a sample must have that outdated ones are passed over, as in C tor: of few, all
+// might be.
+const enoughUsable = 10
 
 func (r *Request) allows(g *sampled) bool { return r.Allow == nil || r.Allow(g.cur) }

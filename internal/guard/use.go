@@ -25,7 +25,7 @@ type Failure uint8
 
 // Failures.
 const (
-	// Unreachable: this client could not connect to the guard. Nothing else makes a guard
+	// Unreachable: this client could not connect to the guard. Of a circuit of several hops nothing else makes a guard
 	// unreachable. Strangers can make circuits fail, and streams and links end; if that
 	// counted, they could drive a client from guard to guard.
 	Unreachable Failure = iota
@@ -33,6 +33,9 @@ const (
 	// unreachable once that has gone on for Config.Patience: who delays a guard for a moment, or a machine
 	// that is busy, must not move the client to another one.
 	Silent
+	// Unanswered: the guard itself, or its link, ended a directory request over one hop before the answer was whole. As
+	// in C tor it is unreachable at once, whatever came of others meanwhile.
+	Unanswered
 	// Beyond: the first hop was built, a later one was not. It is unknown which
 	// relay is to blame; path bias finds out over time.
 	Beyond
@@ -147,7 +150,7 @@ func (u *Use) Failed(now time.Time, how Failure) {
 	}
 	asked := u.since
 	u.to(dead, now)
-	if u.seen == g.verdicts && (how == Unreachable || how == Silent && g.silent(asked, now) >= m.cfg.Patience) {
+	if how == Unanswered || u.seen == g.verdicts && (how == Unreachable || how == Silent && g.silent(asked, now) >= m.cfg.Patience) {
 		g.verdicts++
 		if g.reach != no {
 			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.isConfirmed())

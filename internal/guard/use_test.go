@@ -3,6 +3,7 @@ package guard
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -373,7 +374,7 @@ func TestMissingMicrodescriptors(t *testing.T) {
 	if _, err := m.Pick(Request{}, epoch); !fault.Is(err, fault.Directory) {
 		t.Fatalf("traffic through another guard, or a strange error: %v", err)
 	}
-	if !m.Lacks() {
+	if !m.Lacks(epoch) {
 		t.Error("nobody asks for the missing one")
 	}
 	seen := map[ident.RelayID]bool{}
@@ -386,18 +387,42 @@ func TestMissingMicrodescriptors(t *testing.T) {
 	}
 	m.Update(d, epoch)
 	want(t, "guard", pick(t, m, epoch).Guard().ID, first)
-	if m.Lacks() {
+	if m.Lacks(epoch) {
 		t.Error("one is missing that is there")
 	}
-	for n, lacks := range []bool{true, true, false} { // of the primary guards one is used
-		id := primaries(m)[n]
-		for i := range bare.relays {
-			bare.relays[i].Complete = bare.relays[i].ID != id
+}
+
+// TestMissingNext: C tor's clients build no circuit while a descriptor is missing of the guards that they use, or of the next one,
+// of those that are not known to be down. Another program may go on without the next one's.
+func TestMissingNext(t *testing.T) {
+	d := network(1000)
+	for next, want := range map[bool][]bool{true: {true, true, false}, false: {true, false, false}} {
+		m := start(t, d)
+		m.cfg.NextToo = next
+		waits := func(what string, n int, now time.Time, want bool) {
+			t.Helper()
+			bare := d.without(epoch)
+			for i := range bare.relays {
+				bare.relays[i].Complete = bare.relays[i].ID != primaries(m)[n]
+			}
+			m.Update(bare, now)
+			u, err := m.Pick(Request{}, now)
+			if err == nil {
+				u.Cancelled(now)
+			}
+			if (err != nil) != want || m.Lacks(now) != want {
+				t.Errorf("next %v, %s, primary guard %d has no descriptor: %v, %v", next, what, n, m.Lacks(now), err)
+			}
+			m.Update(d, now)
 		}
-		if m.Update(bare, epoch); m.Lacks() != lacks {
-			t.Errorf("primary guard %d without a descriptor: %v", n, !lacks)
+		for n, w := range want {
+			waits("all are up", n, epoch, w)
 		}
-		m.Update(d, epoch)
+		fail(t, m, 1, epoch)
+		waits("the first is down", 0, epoch, false)
+		waits("the first is down", 1, epoch, next)
+		waits("the first is down", 2, epoch, next)
+		waits("the first may be up again", 2, epoch.Add(10*time.Minute), false)
 	}
 }
 
@@ -489,5 +514,39 @@ func TestDrop(t *testing.T) {
 	case <-m.Changed():
 	default:
 		t.Error("nothing is to be saved")
+	}
+}
+
+// TestOutdated: guards that lack what is asked for are passed over like unreachable ones, for the next in the list, unless
+// few are left.
+func TestOutdated(t *testing.T) {
+	m := start(t, network(1000))
+	seen := func(old ...ident.RelayID) map[ident.RelayID]bool {
+		t.Helper()
+		out := map[ident.RelayID]bool{}
+		for range 200 {
+			u := pickFor(t, m, Request{Purpose: Directory1Hop, Outdated: func(c Candidate) bool { return slices.Contains(old, c.ID) }}, epoch)
+			out[u.Guard().ID] = true
+			u.Cancelled(epoch)
+		}
+		return out
+	}
+	p, all := primaries(m), sample(m)
+	m.p.UsePrimaryDir = 2 // of three
+	if got := seen(p[0]); len(got) != 2 || !got[p[1]] || !got[p[2]] {
+		t.Errorf("%v, not the other primary guards", got)
+	}
+	if got := seen(p...); len(got) != 1 || !got[all[3]] {
+		t.Errorf("%v, not the next one", got)
+	}
+	every := Request{Purpose: Directory1Hop, Outdated: func(Candidate) bool { return true }}
+	if _, err := m.Pick(every, epoch); !fault.Is(err, fault.Directory) || !strings.Contains(err.Error(), "newest consensus") {
+		t.Errorf("all are outdated: %v", err)
+	}
+	for n := len(all); n >= enoughUsable; n-- {
+		m.cur.find(all[n-1].RSA).reach, m.cur.find(all[n-1].RSA).lastTried = no, epoch
+	}
+	if got := seen(p[0]); len(got) != 2 || !got[p[0]] {
+		t.Errorf("%v, though few are left", got)
 	}
 }

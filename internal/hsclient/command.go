@@ -34,7 +34,7 @@ func (c *Client) FetchNow(id ident.Ed25519ID, from []ident.RSAID) error {
 		}
 		dirs := relays(d, from)
 		if len(from) == 0 {
-			if dirs = c.choose(svc.blinded, directories(d, t, svc.blinded), false); len(dirs) > 1 {
+			if dirs = c.choose(svc.blinded, directories(d, t, svc.blinded), c.cfg.Once); len(dirs) > 1 {
 				dirs = dirs[:1]
 			}
 		}
@@ -42,8 +42,13 @@ func (c *Client) FetchNow(id ident.Ed25519ID, from []ident.RSAID) error {
 			c.cfg.Tell.Event(netdir.HSEvent{Action: netdir.HSFailed, Service: id, Blinded: svc.blinded, Reason: "QUERY_NO_HSDIR", Fetch: true})
 		}
 		h := c.historyOf(controllers(id))
+		var s *search
+		if len(from) == 0 {
+			s = c.beginSearch(svc.blinded)
+			defer c.endSearch(s)
+		}
 		for _, dir := range dirs {
-			if got, err := c.ask(ctx, h, dir, &svc); err == nil {
+			if got, err := c.ask(ctx, h, dir, &svc, s); err == nil {
 				c.keep(got, h.epoch)
 			} else {
 				c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)

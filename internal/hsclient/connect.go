@@ -44,6 +44,9 @@ func (c *Client) connect(ctx context.Context, h *history, stable bool) (OwnedCir
 		newer, ferr := c.descriptor(ctx, h, newest)
 		if ferr != nil {
 			c.cfg.Log.Debug("no newer descriptor of an onion service", "err", ferr)
+			if c.cfg.Once && ctx.Err() == nil {
+				c.forgetAsked(newest.blinded) // as at the end of hunt.once
+			}
 			return nil, nil, err
 		}
 		desc = newer

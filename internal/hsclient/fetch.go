@@ -23,8 +23,8 @@ const (
 	// fetchTimeout bounds one question to one directory, with its circuit.
 	fetchTimeout = 30 * time.Second
 	// While a fresh descriptor is looked for, a directory that was asked is left alone for
-	// firstPause, and then for twice as long each time, up to lastPause. C tor waits for a
-	// quarter of an hour: after that its client does not notice that a service is back.
+	// firstPause, and then for twice as long each time, up to lastPause. With Config.Once it is
+	// another rule: see search.go.
 	firstPause, lastPause = 3 * time.Second, time.Minute
 	// maxDescriptor is the length of the longest descriptor that is read, whatever the
 	// consensus says, in bytes.
@@ -77,37 +77,68 @@ func (c *Client) descriptor(ctx context.Context, h *history, stale *cached) (*ca
 	if got := c.kept(svc.blinded, h.epoch); got != nil && got != stale {
 		return got, nil
 	}
-	dirs := c.choose(svc.blinded, directories(d, t, svc.blinded), stale != nil)
+	dirs := c.choose(svc.blinded, directories(d, t, svc.blinded), stale != nil && !c.cfg.Once)
 	if len(dirs) == 0 {
 		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	}
-	last := fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
+	k := &hunt{c: c, h: h, svc: &svc, stale: stale, last: fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)}
+	k.search = c.beginSearch(svc.blinded)
+	defer c.endSearch(k.search)
+	if c.cfg.Once {
+		return k.once(ctx, dirs)
+	}
 	for _, dir := range dirs {
-		got, err := c.ask(ctx, h, dir, &svc)
-		switch {
-		case errors.Is(err, errInLine):
-			return nil, err
-		case ctx.Err() != nil:
-			return nil, fault.Ended(ctx, "onion service: its descriptor: %w", context.Cause(ctx))
-		}
-		if err == nil && stale != nil && got.blinded == stale.blinded && got.revision <= stale.revision {
-			continue // the same again
-		}
-		if err == nil {
-			c.keep(got, h.epoch)
-			return got, nil
-		}
-		c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)
-		switch {
-		case errors.Is(err, ErrNeedsAuth), errors.Is(err, ErrBadAuth):
-			return nil, err // the others have the same descriptor
-		case errors.Is(err, ErrBadDescriptor):
-			last = err // it tells more than that another directory has none
-		case !errors.Is(err, ErrNoDescriptor) && !errors.Is(last, ErrBadDescriptor):
-			last = fault.New(fault.Directory, "onion service: %w: %w", ErrNoDescriptor, err)
+		if got, over, err := k.ask(ctx, dir); over {
+			return got, err
 		}
 	}
-	return nil, last
+	return nil, k.last
+}
+
+// hunt is what one attempt's questions for a descriptor have brought.
+type hunt struct {
+	c      *Client
+	h      *history
+	svc    *service
+	stale  *cached // only a newer one will do
+	search *search
+	asked  int
+	last   error // what the answers so far mean
+}
+
+// ask asks one directory; over: no other need be asked.
+func (k *hunt) ask(ctx context.Context, dir netdir.Relay) (got *cached, over bool, err error) {
+	got, err = k.c.ask(ctx, k.h, dir, k.svc, k.search)
+	switch {
+	case errors.Is(err, errInLine):
+		return nil, true, err
+	case ctx.Err() != nil:
+		return nil, true, k.ended(ctx)
+	case errors.Is(err, errAskedLately):
+		return nil, false, nil
+	}
+	k.asked++
+	if err == nil && k.stale != nil && got.blinded == k.stale.blinded && got.revision <= k.stale.revision {
+		return nil, false, nil // the same again
+	}
+	if err == nil {
+		k.c.keep(got, k.h.epoch)
+		return got, true, nil
+	}
+	k.c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)
+	switch {
+	case errors.Is(err, ErrNeedsAuth), errors.Is(err, ErrBadAuth):
+		return nil, true, err // the others have the same descriptor
+	case errors.Is(err, ErrBadDescriptor):
+		k.last = err // it tells more than that another directory has none
+	case !errors.Is(err, ErrNoDescriptor) && !errors.Is(k.last, ErrBadDescriptor):
+		k.last = fault.New(fault.Directory, "onion service: %w: %w", ErrNoDescriptor, err)
+	}
+	return nil, false, nil
+}
+
+func (k *hunt) ended(ctx context.Context) error {
+	return fault.Ended(ctx, "onion service: its descriptor: %w", context.Cause(ctx))
 }
 
 // kept returns the descriptor that is kept for a blinded key, or nil. An attempt that began
@@ -172,7 +203,7 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 	defer c.mu.Unlock()
 	now := time.Now()
 	for q, p := range c.asked {
-		if now.Sub(p.since) >= 2*lastPause {
+		if now.Sub(p.since) > max(2*lastPause, p.length) {
 			delete(c.asked, q)
 		}
 	}
@@ -189,30 +220,46 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 	return out
 }
 
-func (c *Client) noteAsked(q question, epoch int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.epoch != epoch {
-		return
+// noteLocked notes that a directory is asked; false: it must not be.
+func (c *Client) noteLocked(q question, epoch int) bool {
+	p, asked := c.asked[q]
+	switch now := time.Now(); {
+	case c.epoch != epoch:
+	case !c.cfg.Once:
+		c.asked[q] = pause{now, min(max(firstPause, 2*p.length), lastPause)}
+	case asked && now.Sub(p.since) <= p.length:
+		return false
+	default:
+		c.asked[q] = pause{now, c.requery()}
 	}
-	c.asked[q] = pause{time.Now(), min(max(firstPause, 2*c.asked[q].length), lastPause)}
+	return true
 }
 
 // forgetAsked forgets who was asked for a descriptor that has led to its service.
 func (c *Client) forgetAsked(blinded ident.Ed25519ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgetAskedLocked(blinded)
+}
+
+func (c *Client) forgetAskedLocked(blinded ident.Ed25519ID) {
 	maps.DeleteFunc(c.asked, func(q question, _ pause) bool { return q.blinded == blinded })
 }
 
-// ask fetches a descriptor from one directory and reads it, when its turn has come.
-func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *service) (*cached, error) {
+// ask fetches a descriptor from one directory and reads it, when its turn has come. The question is one of a
+// search, and counts for later ones; nil: it is a controller's, and does not.
+func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *service, s *search) (*cached, error) {
 	if err := c.turns.wait(ctx, h.key.key); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
 	defer cancel()
-	c.noteAsked(question{svc.blinded, dir.ID().Ed}, h.epoch)
+	if s != nil {
+		if !c.begin(s, question{svc.blinded, dir.ID().Ed}, h.epoch) {
+			return nil, errAskedLately
+		}
+		defer c.answered(s)
+	}
 	d, err := c.cfg.Network.Directory(ctx)
 	if err != nil {
 		return nil, err

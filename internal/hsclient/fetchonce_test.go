@@ -78,7 +78,7 @@ func fetchOncePerCircuit(t *testing.T, rest bool) {
 	dirs := directories(madeNet(), madeNet().HSTimes(false), s.blinded)
 	seen := map[*circuit.Circuit]bool{}
 	for range 3 {
-		if _, err := c.ask(t.Context(), c.history(s.id), dirs[0], &s.service); !errors.Is(err, ErrNoDescriptor) {
+		if _, err := c.ask(t.Context(), c.history(s.id), dirs[0], &s.service, nil); !errors.Is(err, ErrNoDescriptor) {
 			t.Fatal(err)
 		}
 		at := <-asked

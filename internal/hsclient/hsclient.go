@@ -79,6 +79,8 @@ type Config struct {
 	// Spare has a rendezvous point made after each connection, for the next one. C tor's clients make
 	// one when they need it.
 	Spare bool
+	// Once has each directory asked only once for a descriptor until all were asked, as C tor's clients do: see search.go.
+	Once bool
 	// Rest takes over a circuit to a directory that has answered; nil: it is closed.
 	Rest func(OwnedCircuit)
 	// Tell is told of fetches of descriptors, and of uploads for controllers; nil: nobody is.
@@ -103,6 +105,7 @@ type Client struct {
 	descs     map[ident.Ed25519ID]*cached
 	services  map[ident.Ed25519ID]*known // by addresses
 	asked     map[question]pause
+	searches  map[ident.Ed25519ID]*search // by blinded keys
 	histories map[connKey]*history
 	conns     map[connKey]*connection
 	lingering lingering
@@ -129,6 +132,7 @@ func (c *Client) forgetLocked() {
 		c.dropLocked(k)
 	}
 	c.descs, c.asked, c.histories = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[connKey]*history{}
+	c.searches = map[ident.Ed25519ID]*search{}
 	c.services = map[ident.Ed25519ID]*known{}
 }
 

@@ -143,6 +143,9 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 	if spec.hops() == 1 {
 		req.Purpose = guard.Directory1Hop
 	}
+	if len(spec.Outdated) > 0 {
+		req.Outdated = func(g guard.Candidate) bool { return slices.Contains(spec.Outdated, g.ID.RSA) }
+	}
 	use, err := guards.Pick(req, now)
 	if err != nil {
 		return Hop{}, nil, fault.New(fault.KindOf(err), "path: %w", err)

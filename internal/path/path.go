@@ -98,6 +98,8 @@ type Spec struct {
 	Exclude       []ident.RSAID
 	ExcludeExit   []ident.RSAID
 	ExcludeMiddle []ident.RSAID
+	// Outdated are caches that lack what a path of one hop is for: other guards come before them, if there are enough.
+	Outdated []ident.RSAID
 }
 
 func (s *Spec) hops() int {
