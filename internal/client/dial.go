@@ -345,7 +345,8 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 	if p := c.pool.Load(); p != nil && ctx.Err() != nil {
 		return nil, fault.Ended(ctx, "%w", context.Cause(ctx))
 	}
-	if d := c.dirs.Directory(); c.pool.Load() == nil || d != nil && !d.ReasonablyLive(time.Now()) {
+	// Bridges are tried again themselves: see wanted.
+	if d := c.dirs.Directory(); c.bridge == nil && (c.pool.Load() == nil || d != nil && !d.ReasonablyLive(time.Now())) {
 		c.dirs.Retry()
 	}
 	select {

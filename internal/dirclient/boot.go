@@ -25,6 +25,8 @@ type attempts struct {
 const (
 	// bootTries is how many requests there are at a time (ClientBootstrapConsensusMaxInProgressTries).
 	bootTries = 3
+	// bootMost is how many there are with those that are slow.
+	bootMost = 3 * bootTries
 	// bootAuthority is how many seconds pass before an authority is asked, and the least pause after it.
 	bootAuthority = 6
 )
@@ -58,27 +60,35 @@ func (a *attempts) plan(now time.Time, least int) {
 
 // bootRequest is one of the requests.
 type bootRequest struct {
-	opened time.Time // when it had a stream; zero: it has none yet
-	begun  bool      // the answer arrives
-	read   atomic.Int64
+	cache  ident.RelayID // which has the stream
+	opened time.Time     // when it had one; zero: it has none yet
+	begun  bool          // the answer arrives
+	read   atomic.Int64  // bytes of it
 }
 
-// held reports whether no further request begins, in C tor because one has a stream. In Chive it must begin to answer soon, too, and go on in
-// the time that other clients allow, unless it is a bridge's: else a cache could hold up the start.
+// slow reports whether the answer takes longer than one of other clients may, though this client waits for it.
+func (r *bootRequest) slow() bool {
+	allowed := hedge
+	if r.begun {
+		allowed = min(consensusTimeout+time.Duration(r.read.Load())*timePerByte, longestRequest)
+	}
+	return !r.opened.IsZero() && time.Since(r.opened) >= allowed
+}
+
+// held reports whether no further request begins, in C tor because one has a stream, or there are as many as there may be. In Chive one that is slow does not
+// count, unless it is a bridge's: else caches could hold up the start.
 func (c *Client) held(running map[*bootRequest]bool) bool {
+	counted := 0
 	for r := range running {
-		if r.opened.IsZero() {
-			continue
-		}
-		allowed := hedge
-		if r.begun {
-			allowed = min(consensusTimeout+time.Duration(r.read.Load())*timePerByte, longestRequest)
-		}
-		if c.cfg.Late || time.Since(r.opened) < allowed {
+		switch slow := r.slow() && !c.cfg.Late; {
+		case slow:
+		case !r.opened.IsZero():
 			return true
+		default:
+			counted++
 		}
 	}
-	return false
+	return counted >= bootTries || len(running) >= bootMost
 }
 
 // bootEvent is what happens to a request.
@@ -93,7 +103,7 @@ type bootEvent struct {
 // says when to go on. accept runs in the caller's goroutine. All requests have ended when it returns.
 func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*response) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	events := make(chan bootEvent, 3*bootTries) // three of each request
+	events := make(chan bootEvent, 3*bootMost) // three of each request
 	running := map[*bootRequest]bool{}
 	defer func() {
 		cancel()
@@ -104,16 +114,23 @@ func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*res
 		}
 	}()
 	var avoid []ident.RelayID
+	patient := c.paced()
 	launch := func(authority bool) {
 		q := Query{Purpose: Consensus, Authority: authority, Avoid: append([]ident.RelayID(nil), avoid...)}
+		for r := range running {
+			if r.slow() {
+				q.Avoid = append(q.Avoid, r.cache)
+			}
+		}
 		of := &bootRequest{}
 		running[of] = true
 		go func() {
 			defer panics.Recover(c.log, func(err error) { events <- bootEvent{of: of, ended: true, answer: answer{err: err}} })
-			res, cache, err := c.get(ctx, q, r, watch{
-				opened: func() { events <- bootEvent{of: of} },
-				begun:  func() { events <- bootEvent{of: of, begun: true} },
-				read:   func(n int) { of.read.Add(int64(n)) },
+			res, cache, err := c.get(ctx, q, r, manner{
+				patient: patient,
+				opened:  func(cache ident.RelayID) { events <- bootEvent{of: of, answer: answer{cache: cache}} },
+				begun:   func() { events <- bootEvent{of: of, begun: true} },
+				read:    func(n int) { of.read.Add(int64(n)) },
 			})
 			events <- bootEvent{of: of, ended: true, answer: answer{res, cache, err}}
 		}()
@@ -127,7 +144,7 @@ func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*res
 			*attempts
 			least int
 		}{{&s.any, 0}, {&s.authority, bootAuthority}} {
-			if len(running) < bootTries && kind.due(now) && !c.held(running) {
+			if kind.due(now) && !c.held(running) {
 				launch(kind.attempts == &s.authority)
 				kind.plan(now, kind.least)
 				asked++
@@ -137,7 +154,7 @@ func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*res
 			return fault.New(fault.Directory, "%v: %d caches were asked: %w", Consensus, asked, last)
 		}
 		wait := time.Second // as C tor looks
-		if len(running) < bootTries && !c.held(running) {
+		if !c.held(running) {
 			wait = min(max(s.next().Sub(now), time.Millisecond), wait)
 		}
 		look := time.NewTimer(wait)
@@ -156,7 +173,7 @@ func (c *Client) bootConsensus(ctx context.Context, r *request, accept func(*res
 			case e.begun:
 				e.of.begun = true
 			default:
-				e.of.opened = time.Now()
+				e.of.opened, e.of.cache = time.Now(), e.answer.cache
 			}
 		}
 	}

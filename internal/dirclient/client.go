@@ -52,7 +52,7 @@ func New(cfg Config) *Client {
 }
 
 // Directory returns the newest directory that was published. It may lack
-// microdescriptors. It is nil if there is none yet.
+// microdescriptors, or be too old for circuits: see Ready. It is nil if there is none yet.
 func (c *Client) Directory() *netdir.Directory { return c.cur.Load() }
 
 // now returns the time without the monotonic reading: that clock stops while the
@@ -95,7 +95,7 @@ func (c *Client) Wait(ctx context.Context) (*netdir.Directory, error) {
 }
 
 // Load reads the cache, if that was not done before, and publishes the documents
-// that are still valid. Run does this itself. A caller that needs the old directory
+// that are still good for something: see oldest. Run does this itself. A caller that needs the old directory
 // earlier calls Load before Run.
 func (c *Client) Load() {
 	if c.loaded {
@@ -184,7 +184,8 @@ func (c *Client) run(ctx context.Context) error {
 		consensus.plan(c.refreshTime(), c.now())
 	}
 	var checked *netdir.Directory
-	c.pace = pace{fresh: c.bootstrapping()}
+	aged := c.bootstrapping()
+	c.pace = pace{fresh: aged}
 	c.boot = bootSchedule{}
 	for ctx.Err() == nil {
 		if hold := c.cfg.Hold; hold != nil && !hold(ctx) {
@@ -203,6 +204,12 @@ func (c *Client) run(ctx context.Context) error {
 			checked = c.latest
 		}
 		now := c.now()
+		if was := aged; c.cfg.Common {
+			if aged = c.bootstrapping(); aged && !was { // the pauses of before are not those of a start
+				c.boot = bootSchedule{}
+				consensus.plan(now, now)
+			}
+		}
 		if consensus.due(now) {
 			changed, err := c.updateConsensus(ctx)
 			if ctx.Err() != nil {
@@ -213,7 +220,7 @@ func (c *Client) run(ctx context.Context) error {
 		}
 		lacks := !c.bootstrapping() && len(c.latest.MissingMicrodescs()) > 0
 		if lacks && micro.due(now) && c.fetchesMicrodescs(now) {
-			err := c.updateMicrodescs(ctx)
+			err := c.updateMicrodescs(ctx, &consensus)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -262,6 +269,9 @@ func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error
 	now := c.now()
 	if err != nil {
 		at := c.boot.next()
+		if at.Before(now) {
+			at = now
+		}
 		if !c.cfg.Common || !c.bootstrapping() {
 			at = c.onTick(now.Add(c.consensusDelay(consensus)))
 		}

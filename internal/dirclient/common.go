@@ -43,7 +43,7 @@ func (c *Client) beginPace(now time.Time) bool {
 		return false
 	}
 	p.consensus, p.micro = p.began, p.began
-	if p.fresh {
+	if p.fresh && !p.got.IsZero() {
 		p.consensus = nextTick(p.began, p.got.Add(1), time.Second)
 	}
 	if p.fresh || !p.tried.IsZero() {

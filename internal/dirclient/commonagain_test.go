@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/chivenet/chive/internal/netdir"
 )
 
 // digestsOf returns the digests that a request names.
@@ -206,33 +208,108 @@ func TestBridgeIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestStartIsNotHeldUp: a cache that begins to answer and then sends a byte now and then holds a start up for a minute and a half, though its request lasts longer.
+// dripping makes caches answer requests with a path, as long as drips says so, with a byte a minute for an hour.
+func (w *world) dripping(path string, drips func(n int32) bool) {
+	var n atomic.Int32
+	w.fault = func(_ int, p string, to io.Writer) bool {
+		if !strings.HasPrefix(p, path) || !drips(n.Add(1)) {
+			return false
+		}
+		io.WriteString(to, "HTTP/1.0 200 OK\r\n\r\n")
+		for range 100 {
+			time.Sleep(time.Minute)
+			if _, err := io.WriteString(to, "n"); err != nil {
+				break
+			}
+		}
+		return true
+	}
+}
+
+// TestStartIsNotHeldUp: caches that begin to answer and then send a byte now and then hold a start up for a minute and a half each, or for half of one when they are
+// asked for certificates, though requests for a consensus last longer; and so do as many as may be asked at a time.
 func TestStartIsNotHeldUp(t *testing.T) {
 	n := small(t, 60)
+	for _, x := range []struct {
+		path   string
+		caches int32
+		want   time.Duration
+	}{{consensusPath, 1, consensusTimeout}, {consensusPath, 4, 4 * consensusTimeout}, {"/tor/keys/", 1, requestTimeout}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(n)
+			w.dripping(x.path, func(n int32) bool { return n <= x.caches })
+			c := New(Config{Network: n.Network, Dialer: w, Common: true})
+			began := time.Now()
+			stop := run(t, c)
+			defer stop()
+			wait(t, c)
+			// Two may have been asked at one time.
+			if took := time.Since(began); took < x.want/2 || took > x.want+time.Duration(10*x.caches)*time.Second {
+				t.Errorf("%d at %s: it took %v", x.caches, x.path, took)
+			}
+			time.Sleep(2 * time.Minute) // the caches notice that their streams are closed
+		})
+	}
+}
+
+// TestCommonGuardsLacking: while a guard's microdescriptor is missing, answers that come have nothing asked for that is there or on its way.
+func TestCommonGuardsLacking(t *testing.T) {
+	n := small(t, 4000)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(n)
-		var first atomic.Bool
-		w.fault = func(_ int, path string, to io.Writer) bool {
-			if !strings.HasPrefix(path, consensusPath) || first.Swap(true) {
-				return false
+		var asked atomic.Int32
+		w.delay = func(_ int, path string) time.Duration {
+			if strings.HasPrefix(path, microPath) {
+				return time.Duration(asked.Add(1)) * 1500 * time.Millisecond
 			}
-			io.WriteString(to, "HTTP/1.0 200 OK\r\n\r\n")
-			for range 100 {
-				time.Sleep(time.Minute)
-				if _, err := io.WriteString(to, "n"); err != nil {
-					break
-				}
-			}
-			return true
+			return 0
 		}
-		c := New(Config{Network: n.Network, Dialer: w, Common: true})
-		began := time.Now()
+		c := New(Config{Network: n.Network, Dialer: w, Common: true, Lacks: func(d *netdir.Directory) bool { return len(d.MissingMicrodescs()) > 0 }})
 		stop := run(t, c)
 		defer stop()
 		wait(t, c)
-		if took := time.Since(began); took < consensusTimeout || took > consensusTimeout+5*time.Second {
-			t.Errorf("it took %v", took)
+		time.Sleep(2 * time.Minute)
+		seen := map[string]int{}
+		for _, r := range w.seen() {
+			if strings.HasPrefix(r.path, microPath) {
+				for _, d := range digestsOf(r) {
+					seen[d]++
+				}
+			}
 		}
-		time.Sleep(2 * time.Minute) // the cache notices that its stream is closed
+		for _, n := range seen {
+			if n > 1 {
+				t.Fatal("one is asked for more than once")
+			}
+		}
+		if len(seen) != 4000 {
+			t.Errorf("%d were asked for", len(seen))
+		}
+	})
+}
+
+// TestCommonAges: when a consensus becomes too old for circuits, the client asks as at a start, however long the pauses between requests for a newer
+// one have become.
+func TestCommonAges(t *testing.T) {
+	n := small(t, 60)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(n)
+		missing := w.missing()
+		missing.Store(false)
+		c := New(Config{Network: n.Network, Dialer: w, Common: true})
+		stop := run(t, c)
+		defer stop()
+		wait(t, c)
+		missing.Store(true)
+		end := c.Directory().ValidUntil().Add(24 * time.Hour)
+		time.Sleep(time.Until(end))
+		if err := w.publish(0, false); err != nil {
+			t.Fatal(err)
+		}
+		before := len(w.asks())
+		time.Sleep(longestSleep + bootAuthority*time.Second)
+		if got := len(w.asks()) - before; got < 3 {
+			t.Errorf("%d requests after it has become too old", got)
+		}
 	})
 }

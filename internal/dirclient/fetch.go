@@ -27,8 +27,8 @@ const (
 	timePerByte      = time.Second / 50
 )
 
-// commonLongest bounds a request of a client that looks like C tor's, which has no such bound: an answer may rest for commonStall
-// each time. It is enough for a consensus at a thousand bytes a second.
+// commonLongest bounds a request for a consensus of a client that looks like C tor's, which has no such bound: an answer may rest for commonStall
+// each time. It is enough at a thousand bytes a second.
 const commonLongest = time.Hour
 
 // allowance is the time of one request.
@@ -56,21 +56,25 @@ func (a *allowance) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch is called while a request is made.
-type watch struct {
-	opened func()      // the stream is there
-	begun  func()      // the answer begins to arrive
-	read   func(n int) // so many bytes have come
+// manner is how a request is made. The functions are called meanwhile, and may be nil.
+type manner struct {
+	patient bool                      // the answer may rest for commonStall
+	opened  func(cache ident.RelayID) // the stream is there
+	begun   func()                    // the answer begins to arrive
+	read    func(n int)               // so many bytes have come
 }
 
-// get makes one request over a stream of its own. The functions of w may be nil.
-func (c *Client) get(ctx context.Context, q Query, r *request, w watch) (*response, ident.RelayID, error) {
+// get makes one request over a stream of its own.
+func (c *Client) get(ctx context.Context, q Query, r *request, w manner) (*response, ident.RelayID, error) {
 	limit, longest, stall := requestTimeout, longestRequest, time.Duration(0)
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
 	}
-	if c.paced() {
-		limit, longest, stall = commonStall, commonLongest, commonStall
+	if w.patient {
+		limit, stall = commonStall, commonStall
+		if q.Purpose == Consensus {
+			longest = commonLongest
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -83,7 +87,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, w watch) (*respon
 		return nil, s.Cache, err
 	}
 	if w.opened != nil {
-		w.opened()
+		w.opened(s.Cache)
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	a.ReadWriter = s
@@ -123,7 +127,7 @@ type answer struct {
 
 // Attempts is how many caches are asked for one request before it is postponed.
 // For microdescriptors without which no circuit can be built, there is one more
-// attempt; its Query.Attempt is this number.
+// attempt; its Query.Attempt is this number. A client that looks like C tor's postpones them after each: see microagain.go.
 const Attempts = 3
 
 // hedge is the time after which a second cache is asked if the first has not
@@ -152,7 +156,7 @@ func (c *Client) race(ctx context.Context, ask Query, r *request, accept func(*r
 		started++
 		go func() {
 			defer panics.Recover(c.log, func(err error) { answers <- answer{err: err} })
-			res, cache, err := c.get(ctx, q, r, watch{begun: func() { begun <- struct{}{} }})
+			res, cache, err := c.get(ctx, q, r, manner{patient: patient, begun: func() { begun <- struct{}{} }})
 			answers <- answer{res, cache, err}
 		}()
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -37,8 +38,8 @@ type microFetch struct {
 
 // updateMicrodescs fetches the microdescriptors that the newest directory lacks, with
 // several requests at a time, each to another cache. It returns an error if some could
-// not be fetched.
-func (c *Client) updateMicrodescs(ctx context.Context) error {
+// not be fetched. No more begin once a consensus is due.
+func (c *Client) updateMicrodescs(ctx context.Context, consensus *task) error {
 	f := microFetch{c: c, adding: c.loader.Add(c.latest), most: maxBatch, limit: Attempts, answers: make(chan microAnswer, maxParallel), fresh: publishEvery}
 	if s := c.cfg.Shared; s != nil {
 		c.takeShared(f.adding)
@@ -58,7 +59,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 	// Soon after a new consensus, and in a new network, the caches that the consensus
 	// names may not have the microdescriptors yet. The caches that serve clients
 	// without a directory have them. They are asked, too, while this client cannot
-	// build circuits.
+	// build circuits, unless it is paced.
 	if !c.Ready(c.latest, c.now()) {
 		f.limit++
 	}
@@ -82,8 +83,8 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			if c.paced() {
 				f.publish()
 			}
-			if c.paced() && c.fetchesMicrodescs(c.now()) {
-				f.ask(c.now())
+			if now := c.now(); c.paced() && !consensus.due(now) && c.fetchesMicrodescs(now) {
+				f.ask(now)
 			}
 		case a := <-f.answers:
 			look.Stop()
@@ -110,7 +111,7 @@ func orLater(err error) error {
 
 // ask divides what is missing into requests. A paced client leaves out what it has asked for, or shall not ask for yet.
 func (f *microFetch) ask(now time.Time) {
-	missing := f.c.latest.MissingMicrodescs()
+	missing := slices.DeleteFunc(f.c.latest.MissingMicrodescs(), func(d [32]byte) bool { return !f.adding.Lacks(d) })
 	if f.c.paced() {
 		missing = f.c.mayAsk(missing, now)
 		for _, d := range missing {
@@ -134,9 +135,10 @@ func (f *microFetch) launch(ctx context.Context) {
 	b := f.queue[0]
 	f.queue = f.queue[1:]
 	f.running++
+	patient := f.c.paced()
 	go func() {
 		defer panics.Recover(f.c.log, func(err error) { f.answers <- microAnswer{b, answer{err: err}} })
-		res, cache, err := f.c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), watch{})
+		res, cache, err := f.c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), manner{patient: patient})
 		f.answers <- microAnswer{b, answer{res, cache, err}}
 	}()
 }
@@ -187,6 +189,7 @@ func (f *microFetch) take(a microAnswer) {
 			}
 		}
 		if left < had && !c.enough(now) {
+			f.publish() // which may be enough
 			f.ask(now)
 		}
 	}

@@ -3,7 +3,7 @@ package dirclient
 import "github.com/chivenet/chive/internal/netdir"
 
 // offer publishes the latest directory if it is at least as useful as the published
-// one: it has the same consensus, or is good enough, or is the only one.
+// one: it has the same consensus, or is good enough, or the published one is not.
 func (c *Client) offer() {
 	cur, now := c.cur.Load(), c.now()
 	if cur == nil || cur.ValidAfter().Equal(c.latest.ValidAfter()) || !c.Ready(cur, now) || c.Ready(c.latest, now) {
