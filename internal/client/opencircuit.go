@@ -63,6 +63,16 @@ func (c *OpenCircuit) Stable() bool {
 // Steered implements pool.PooledCircuit.
 func (c *OpenCircuit) Steered() bool { return c.life.report().Purpose == ForController }
 
+// Legs implements pool.PooledCircuit.
+func (c *OpenCircuit) Legs() (n int) {
+	for _, leg := range append([]*OpenCircuit{c}, c.legs...) {
+		if leg.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Close implements pool.PooledCircuit. The exit may end the other legs of a set
 // before this end does.
 func (c *OpenCircuit) Close() {

@@ -61,6 +61,39 @@ func TestCommonStart(t *testing.T) {
 	})
 }
 
+// TestCommonSetHandles: a set stands for as many circuits to a predicted port as it has legs.
+func TestCommonSetHandles(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	cfg := asCommon(0)
+	cfg.Common.Sets = func() (int, int) { return 1, 10 }
+	run(t, cfg, b, func(p *Pool) {
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		var set *fakeCircuit
+		for _, c := range b.circuits {
+			if c.spec.Set {
+				set = c
+			} else {
+				c.Close()
+			}
+		}
+		if _, exits, _ := b.orders(); set == nil || exits != 1 {
+			t.Fatalf("%d circuits to exits", exits)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, exits, _ := b.orders(); exits != 1 {
+			t.Errorf("%d circuits to exits beside a set", exits)
+		}
+		set.lost.Add(1)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, exits, _ := b.orders(); exits != 2 {
+			t.Errorf("%d circuits to exits when the set has one leg", exits)
+		}
+	})
+}
+
 // TestCommonPrompt: a pool that shall be prompt does not wait for its first second, and then goes on like others.
 func TestCommonPrompt(t *testing.T) {
 	b := &fakeBuilder{took: 100 * time.Millisecond}

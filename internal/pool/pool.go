@@ -37,6 +37,8 @@ type PooledCircuit interface {
 	// Steered reports whether it gets only the streams that a controller attaches. It is asked when the pool takes
 	// the circuit; after that, Steer says so.
 	Steered() bool
+	// Legs is how many circuits it stands for: those of a conflux set, of which some may end before it, or one.
+	Legs() int
 	// Done is closed when the circuit has ended.
 	Done() <-chan struct{}
 	// Close ends it: it closes Done, and waits for nothing. It may be called
