@@ -90,7 +90,7 @@ func (c *OpenCircuit) ended(cause error) {
 	// An event that ends all legs of a conflux set counts against no guard, nor does an
 	// onion service that needs the circuit no more.
 	c.once.Do(func() {
-		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
+		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, circuit.ErrLinkSlow) || errors.Is(cause, hsservice.ErrDone)
 	})
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs || c.excused.Load())

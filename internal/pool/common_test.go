@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -285,4 +286,32 @@ func TestCommonTakesSets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCommonNobodyAwaitsSet: a stream waits for a circuit, however long the sets take that are being built.
+func TestCommonNobodyAwaitsSet(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond, make: func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
+		if s.Set {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return circuit(n, s), nil
+	}}
+	run(t, asCommon(0), b, func(p *Pool) {
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		begun := time.Now()
+		for range 3 {
+			l := acquire(t, p, Request{Key: key("a"), Dest: path.Dest{Port: 443}, Private: true})
+			l.Release()
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for _, s := range b.specs {
+			if s.Set && s.Idle == 0 {
+				t.Error("a set does not know how long its legs may rest")
+			}
+		}
+	})
 }

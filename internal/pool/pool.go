@@ -53,6 +53,8 @@ type Spec struct {
 	Country string
 	// Set asks for a conflux set, if the configuration and the network allow it, and else for one circuit.
 	Set bool
+	// Idle is how old a circuit becomes that nobody uses, if Config.Common is set.
+	Idle time.Duration
 	// Slow must be called when the circuit will not be ready soon, because its
 	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
