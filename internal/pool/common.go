@@ -247,7 +247,29 @@ func (p *Pool) setsAheadLocked(now time.Time) {
 		if len(p.launches) >= p.cfg.MaxClientCircuitsPending {
 			return
 		}
-		p.beginLocked(&launch{target: target{port: 443, stable: true}, set: true, began: now}, nil)
+		p.beginLocked(&launch{target: p.setTargetLocked(), set: true, began: now}, nil)
 		p.total.Preemptive++
 	}
+}
+
+// setTargetLocked returns what the exit of the next set shall let out, as C tor chooses it
+// (choose_good_exit_server_general): a stream that waits; else a predicted port that too few circuits could serve;
+// else anything.
+func (p *Pool) setTargetLocked() target {
+	stable := func(t target) target {
+		t.stable = true
+		return t
+	}
+	lacks := func(t target) bool { return !t.internal && t.country == "" && p.handlesLocked(t) < perPort }
+	for _, w := range p.waiters {
+		if lacks(w.target) {
+			return stable(w.target)
+		}
+	}
+	for _, t := range p.wantedLocked() {
+		if lacks(t) {
+			return stable(t)
+		}
+	}
+	return target{stable: true}
 }

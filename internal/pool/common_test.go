@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +94,57 @@ func TestCommonSetHandles(t *testing.T) {
 		if _, exits, _ := b.orders(); exits != 2 {
 			t.Errorf("%d circuits to exits when the set has one leg", exits)
 		}
+	})
+}
+
+// TestCommonSetExits: the exit of a set is chosen for a stream that waits, then for a predicted port that too few circuits
+// could serve, and then for any.
+func TestCommonSetExits(t *testing.T) {
+	var sets atomic.Int32
+	b := &fakeBuilder{took: 100 * time.Millisecond, make: func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
+		if len(s.Dests) == 0 {
+			return circuit(n, s), nil
+		}
+		if !s.Set && s.Dests[0].Port == 25 {
+			<-ctx.Done() // the stream waits for ever
+			return nil, context.Cause(ctx)
+		}
+		c := circuit(n, s)
+		c.ports = []uint16{s.Dests[0].Port}
+		return c, nil
+	}}
+	cfg := asCommon(0)
+	cfg.Common.Sets = func() (int, int) { return int(sets.Load()), 10 }
+	cfg.InitialPorts = []uint16{22, 443}
+	asked := func() (ports []uint16) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, s := range b.specs {
+			if s.Set {
+				ports = append(ports, s.Dests[0].Port)
+			}
+		}
+		return ports
+	}
+	run(t, cfg, b, func(p *Pool) {
+		next := func(want ...uint16) {
+			t.Helper()
+			sets.Add(1)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := asked(); !slices.Equal(got, want) {
+				t.Errorf("sets to exits for ports %v, not %v", got, want)
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		next(22)
+		next(22, 443)
+		next(22, 443, 0)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go p.Acquire(ctx, to(25, key("a")))
+		synctest.Wait()
+		next(22, 443, 0, 25)
 	})
 }
 
