@@ -122,7 +122,7 @@ func TestWrongAnswers(t *testing.T) {
 		"no fragment":                  {rekey, on(cell.RelayRekeyRequest, send(cell.RelayRekeyReply, []byte{1})), "fragment"},
 		"CONFLUX_LINKED, cut":          {link, on(cell.RelayConfluxLink, send(cell.RelayConfluxLinked, []byte{1})), "CONFLUX"},
 		"another set's CONFLUX_LINKED": {link, linked(func(l *cell.ConfluxLink) { l.Nonce[7]++ }), "another set"},
-		"numbers of another set":       {link, linked(func(l *cell.ConfluxLink) { l.LastSent = 1 }), "another set"},
+		"numbers of another set":       {link, linked(func(l *cell.ConfluxLink) { l.LastSent = 1 }), "do not exist"},
 		"CONFLUX_LINKED_ACK":           {link, on(cell.RelayConfluxLink, send(cell.RelayConfluxLinkedAck, nil)), "unexpected CONFLUX_LINKED_ACK"},
 		"TRUNCATED, cut":               {link, on(cell.RelayConfluxLink, send(cell.RelayTruncated, nil)), "TRUNCATED"},
 	} {

@@ -16,7 +16,8 @@ var errLost = fault.New(fault.Network, "conflux: messages were lost with a leg")
 // no message is lost with it. Else a set with two legs would live half as long as a
 // circuit, even if only one of them is ever used. The set ends with
 //
-//   - its first leg, which has the streams;
+//   - its first leg, which has the streams, unless there were none yet at a relay: a client may replace any leg until it has all that
+//     it wants;
 //   - the leg on which this end sends, or the other end did: nobody could tell which
 //     messages have arrived;
 //   - one with much that was not acknowledged, as in C tor, or that was in use just
@@ -28,7 +29,8 @@ func (s *ConfluxSet) drop(h *Hop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.legOfLocked(h)
-	if l == nil || s.closed || l == s.legs[0] || l == s.cur ||
+	unused := h.c.server != nil && s.sent == 0 && s.delivered == 0 && s.waiting == 0
+	if l == nil || s.closed || (l == s.legs[0] || l == s.cur) && !unused ||
 		h.flowState().Inflight >= h.info.SendmeInc || s.now().Sub(l.last) < settled {
 		return
 	}
@@ -40,7 +42,9 @@ func (s *ConfluxSet) drop(h *Hop) {
 		}
 	}
 	if ahead && !s.stuckLocked(rest) {
-		s.legs, s.fewer = rest, true
+		if s.legs, s.fewer = rest, true; s.cur == l {
+			s.cur = rest[0]
+		}
 		s.wakeFirst() // who waits may have waited for this leg
 	}
 }

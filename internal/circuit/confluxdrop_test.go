@@ -156,6 +156,45 @@ func TestSetOutlivesLeg(t *testing.T) {
 	}
 }
 
+// TestExitOutlivesFirstLeg: a client that replaces the first leg before the set has had a stream keeps the others, whose
+// first one has the streams then. After a stream the set ends with it.
+func TestExitOutlivesFirstLeg(t *testing.T) {
+	for _, used := range []bool{false, true} {
+		onRig(t, func(r *rig) {
+			first, second := r.circuit(congested, nil), r.circuit(congested, nil)
+			r.linkSet(first)
+			r.linkSet(second)
+			set := r.last().Last().Conflux()
+			if used {
+				xon(t, second.Last().Send, 1)
+			}
+			first.home.Load().Destroy(cell.DestroyNone)
+			synctest.Wait()
+			if got := r.last().Err() == nil; got == used {
+				t.Fatalf("after a message: %v: the other leg lives: %v", used, got)
+			}
+			if !used {
+				var got []cell.RelayCommand
+				_ = second.Last().AcceptStream(7, heard{all: &got})
+				third := r.circuit(congested, nil)
+				r.linkSet(third)
+				begin := cell.Begin{Host: "name.test", Port: 80}
+				if err := second.Last().Send(cell.RelayBegin, 7, begin.Append(nil)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if len(set.Legs()) != 2 || len(got) != 1 || got[0] != cell.RelayEnd { // the relay refuses it
+					t.Errorf("%d legs, %v", len(set.Legs()), got)
+				}
+				third.Close(cell.DestroyNone, nil)
+			}
+			second.Close(cell.DestroyNone, nil)
+			first.Close(cell.DestroyNone, nil)
+			r.nothingLeft("first leg", first, second)
+		})
+	}
+}
+
 // TestGapOfLostLeg: a set that goes on without a leg ends when a message is missing that
 // only this leg can have taken with it. Else its streams would wait for ever.
 func TestGapOfLostLeg(t *testing.T) {

@@ -94,6 +94,7 @@ var steps = map[string]func(r *rig) *Circuit{
 		c := r.circuit(congested, nil)
 		r.linkSet(c)
 		r.linkSet(r.circuit(congested, nil))
+		xon(r.t, c.Last().Send, 1) // else the set goes on without the first leg
 		return c
 	},
 	"truncated in an extend": func(r *rig) *Circuit {

@@ -79,6 +79,7 @@ type order struct {
 	id      uint64
 	keep    func(*OpenCircuit) error
 	begun   func(*circuitLife)
+	late    func() // nil, or told when the usage timeout has passed
 }
 
 // purposeOf says what a circuit of the pool is for.
@@ -125,7 +126,7 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep}
+	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, late: o.late}
 	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
 	if o.begun != nil {
 		o.begun(b.life)
@@ -195,6 +196,7 @@ type building struct {
 	id      uint64
 	life    *circuitLife
 	keep    func(*OpenCircuit) error // see order
+	late    func()                   // see order
 	path    *path.Path
 	slow    func()
 	start   time.Time

@@ -33,6 +33,9 @@ func (b *building) usageTimedOut() {
 	if b.slow != nil {
 		b.slow()
 	}
+	if b.late != nil {
+		b.late()
+	}
 }
 
 // countTimeout counts the circuit, once, as one that has passed its usage timeout.

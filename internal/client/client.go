@@ -55,6 +55,7 @@ type Client struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
+	legs   sync.WaitGroup // counts the goroutines that make legs of conflux sets, which begin in the pool
 
 	live     atomic.Pointer[Live]
 	flow     atomic.Pointer[flow.Params]
@@ -91,6 +92,7 @@ type Client struct {
 	filter   guardFilter
 	learned  learned
 	seconds  seconds
+	sweeps   seconds // those of the pool's sweeps
 	boot     boot
 	dormancy dormancy
 	told     bootTold
@@ -245,6 +247,7 @@ func (c *Client) Close() error {
 	if p := c.pool.Load(); p != nil {
 		p.Close()
 	}
+	c.legs.Wait()
 	c.caches.close()
 	c.chans.Close()
 	c.env.WaitEnds() // the guards count the ends of circuits

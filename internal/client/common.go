@@ -1,15 +1,11 @@
 package client
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
-	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
-	"github.com/chivenet/chive/internal/protover"
 )
 
 // common says what a pool builds ahead that shall look like C tor's.
@@ -17,13 +13,13 @@ func (c *Client) common() *pool.Common {
 	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept, Second: c.seconds.tick}
 }
 
-// seconds are those of the pool's clock, for what keeps to it.
+// seconds are those of the pool's clock, or its sweeps, for what keeps to it.
 type seconds struct {
 	mu   sync.Mutex // guards next
 	next chan struct{}
 }
 
-// wait returns what is closed at the next second.
+// wait returns what is closed at the next one.
 func (s *seconds) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,61 +50,4 @@ func (c *Client) learningTime() time.Duration {
 		seconds = d.Param("cbtlearntimeout", seconds, 10, 1000*60)
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// buildSet builds both legs of a conflux set at the same time. Where there cannot be two, one circuit has to do.
-func (c *Client) buildSet(ctx context.Context, spec pool.Spec) (*OpenCircuit, error) {
-	first, second := spec, spec
-	first.NeedExit = append(first.NeedExit, path.Conflux, path.CongestionControl)
-	paths, err := c.choosePair(&first, &second)
-	if err != nil {
-		return nil, err
-	}
-	var legs [2]*OpenCircuit
-	var errs [2]error
-	var wg sync.WaitGroup
-	for i, p := range paths {
-		s := []*pool.Spec{&first, &second}[i]
-		wg.Go(panics.Contain(c.log, func(err error) { errs[i] = err }, func() {
-			legs[i], errs[i] = c.buildOver(ctx, p, s, order{id: c.ids.Add(1), purpose: purposeOf(s)})
-		}))
-	}
-	wg.Wait()
-	switch {
-	case len(paths) == 1 || errs[1] != nil && errs[0] == nil:
-		return legs[0], errs[0]
-	case errs[0] != nil && errs[1] == nil:
-		return legs[1], nil
-	case errs[0] != nil:
-		return nil, errs[0]
-	}
-	set, err := c.linkSet(ctx, legs[0], legs[1])
-	if err != nil {
-		for _, l := range legs {
-			l.Close()
-		}
-	}
-	return set, err
-}
-
-// choosePair chooses the paths of the two legs of a set, or only one.
-func (c *Client) choosePair(first, second *pool.Spec) ([]*path.Path, error) {
-	p, err := c.chooseFor(first)
-	if err != nil {
-		first.NeedExit = nil // perhaps no exit can have sets
-		p, err = c.chooseFor(first)
-		return []*path.Path{p}, err
-	}
-	exit := p.Exit()
-	if !exit.Target.Proto.Has(protover.Conflux, protover.ConfluxV1) || exit.Relay.IsZero() {
-		return []*path.Path{p}, nil
-	}
-	second.Last = &exit.Target
-	c.keepApart(&second.Spec, p)
-	q, err := c.chooseFor(second)
-	if err != nil {
-		c.log.Debug("no second leg", "err", err)
-		return []*path.Path{p}, nil
-	}
-	return []*path.Path{p, q}, nil
 }

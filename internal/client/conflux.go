@@ -79,10 +79,16 @@ func (c *Client) linkSet(ctx context.Context, first, second *OpenCircuit) (*Open
 		first, second = second, first
 	}
 	first.legs = append(first.legs, second)
-	first.life.purpose(InSet)
-	second.life.purpose(InSet)
-	c.m.confluxSets.Inc()
+	c.joined(first)
 	return first, nil
+}
+
+// joined notes a new set.
+func (c *Client) joined(first *OpenCircuit) {
+	for _, leg := range append([]*OpenCircuit{first}, first.legs...) {
+		leg.life.purpose(InSet)
+	}
+	c.m.confluxSets.Inc()
 }
 
 var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -166,4 +168,65 @@ func TestSetHasOneIsolation(t *testing.T) {
 			t.Errorf("%s got the lost leg", user)
 		}
 	}
+}
+
+// TestSetLegs: linked circuits become one set, whose circuits all say so; one whose exit takes too long is closed, and
+// nothing is held against its guard.
+func TestSetLegs(t *testing.T) {
+	s := &sets{c: isolated(t, netdir.Public(), refuse), exit: simnet.New(t, simnet.Options{})}
+	linking, err := circuit.NewLinking(cell.ConfluxHighThroughput)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &setLegs{c: s.c, linking: linking}
+	var legs []builtLeg
+	told := make(chan *OpenCircuit, 3)
+	for range 3 {
+		m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
+		t.Cleanup(m.Close)
+		o, err := s.leg(withTimeout(t), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.OnClose(func(cause error) {
+			o.ended(cause)
+			told <- o
+		})
+		legs = append(legs, o)
+	}
+	for _, l := range legs[:2] {
+		if err := w.link(withTimeout(t), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.c.times.use(func(e *cbt.Estimator) {
+		p := cbt.DefaultParams()
+		p.InitialTimeout = time.Nanosecond
+		e.SetParams(p)
+	})
+	slow := legs[2].(*OpenCircuit)
+	if err := w.link(withTimeout(t), slow); !errors.Is(err, circuit.ErrLinkSlow) || slow.Err() == nil {
+		t.Error(err)
+	}
+	if got := <-told; got != slow || !slow.byUs {
+		t.Error("the guard is blamed")
+	}
+	set, err := w.join(legs[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := set.Legs(); n != 2 || set.Last().Conflux() == nil {
+		t.Errorf("%d legs", n)
+	}
+	for _, l := range append([]*OpenCircuit{set}, set.legs...) {
+		if p := l.life.report().Purpose; p != InSet {
+			t.Errorf("a leg is for %v", p)
+		}
+	}
+	set.legs[0].Channel().Close(fault.New(fault.Network, "the link is gone"))
+	<-set.legs[0].Done()
+	if n := set.Legs(); n != 1 || set.Err() != nil {
+		t.Errorf("%d legs of one", n)
+	}
+	set.Close()
 }

@@ -120,6 +120,7 @@ func (s spareCircuit) Allows(path.Dest) bool       { return false }
 func (s spareCircuit) Leads(int, ident.RSAID) bool { return false }
 func (s spareCircuit) Stable() bool                { return true } // services ask for no other
 func (s spareCircuit) Steered() bool               { return false }
+func (s spareCircuit) Legs() int                   { return 1 }
 func (s spareCircuit) Close()                      { s.Circuit.Close(cell.DestroyNone, hsservice.ErrDone) }
 
 // Build builds a circuit for a service: the pool, which lends circuits to streams,

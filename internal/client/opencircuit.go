@@ -63,6 +63,16 @@ func (c *OpenCircuit) Stable() bool {
 // Steered implements pool.PooledCircuit.
 func (c *OpenCircuit) Steered() bool { return c.life.report().Purpose == ForController }
 
+// Legs implements pool.PooledCircuit.
+func (c *OpenCircuit) Legs() (n int) {
+	for _, leg := range append([]*OpenCircuit{c}, c.legs...) {
+		if leg.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Close implements pool.PooledCircuit. The exit may end the other legs of a set
 // before this end does.
 func (c *OpenCircuit) Close() {
@@ -80,7 +90,7 @@ func (c *OpenCircuit) ended(cause error) {
 	// An event that ends all legs of a conflux set counts against no guard, nor does an
 	// onion service that needs the circuit no more.
 	c.once.Do(func() {
-		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
+		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, circuit.ErrLinkSlow) || errors.Is(cause, hsservice.ErrDone)
 	})
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs || c.excused.Load())

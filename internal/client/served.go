@@ -89,5 +89,6 @@ func (s *served) reap(now time.Time, dirtiness time.Duration) {
 // swept is what happens when the pool's clock closes used circuits.
 func (c *Client) swept(now time.Time) {
 	c.caches.reap(now)
+	c.sweeps.tick()
 	c.served.reap(now, pool.Dirtiness(c.live.Load().MaxCircuitDirtiness))
 }

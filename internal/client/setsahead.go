@@ -10,17 +10,19 @@ import (
 // setsAhead returns how many conflux sets shall be ready, and how many there may be.
 func (c *Client) setsAhead() (ready, most int) {
 	n := c.sets.Load()
-	if n == nil || c.cfg.Conflux == Off || c.cfg.Congestion == Off || c.cfg.Conflux == Auto && !c.confluxEnabled() {
+	if n == nil || n.legs == 0 || c.cfg.Conflux == Off || c.cfg.Congestion == Off || c.cfg.Conflux == Auto && !c.confluxEnabled() {
 		return 0, 0
 	}
 	return n.ready, n.most
 }
 
-// setNumbers are a consensus's numbers of sets.
-type setNumbers struct{ ready, most int }
+// setNumbers are a consensus's numbers of sets, of legs that a set shall have, and of legs that may be launched for it.
+type setNumbers struct{ ready, most, legs, launches int }
 
 func setNumbersOf(d *netdir.Directory) *setNumbers {
-	return &setNumbers{setsReady(d, confluxShare(d)), int(d.Param("cfx_max_linked_set", 10, 0, math.MaxUint8))}
+	num := func(name string, usual int32) int { return int(d.Param(name, usual, 0, math.MaxUint8)) }
+	legs := num("cfx_num_legs_set", 2)
+	return &setNumbers{setsReady(d, confluxShare(d)), num("cfx_max_linked_set", 10), legs, legs + num("cfx_max_unlinked_leg_retry", 3)}
 }
 
 // wholeShare is a share of everything: the consensus counts in hundredths of a percent.

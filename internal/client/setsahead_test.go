@@ -41,3 +41,25 @@ func TestSetsReady(t *testing.T) {
 		}
 	}
 }
+
+// TestSetNumbers: the consensus says how many legs a set has, and how many more may be launched.
+func TestSetNumbers(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for params, want := range map[string]setNumbers{
+		"": {3, 10, 2, 5},
+		"cfx_num_legs_set=3 cfx_max_unlinked_leg_retry=0 ": {3, 10, 3, 3},
+	} {
+		text := bytes.Replace(made.Consensus, []byte("\nparams "), []byte("\nparams "+params), 1)
+		var l netdir.Loader
+		d, _, err := l.Consensus(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := setNumbersOf(d); *got != want {
+			t.Errorf("%q: %+v", params, *got)
+		}
+	}
+}

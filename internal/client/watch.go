@@ -109,7 +109,7 @@ const (
 	ForStreams    Purpose = iota // streams to exits
 	ForOnions                    // onion services
 	ForDirectory                 // one hop, to a directory
-	ForSet                       // a second leg of a conflux set that is not joined yet
+	ForSet                       // a leg of a conflux set that is not joined yet
 	InSet                        // a leg of a conflux set
 	ForController                // only what a controller attaches
 )

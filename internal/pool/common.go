@@ -32,7 +32,7 @@ const (
 	// maxUnused bounds the clean circuits without sets, and maxLearning those beside which some
 	// are built to learn.
 	maxUnused = 14
-	// perPort is how many circuits or sets each predicted port wants.
+	// perPort is how many circuits each predicted port wants. Each leg of a set is one.
 	perPort = 2
 	// For clients of onion services there are three internal circuits, of which two are stable.
 	wantInternal, wantStableInternal = 3, 2
@@ -207,12 +207,12 @@ func (p *Pool) nextAheadLocked(internal, stable int, now time.Time) (target, boo
 	return target{}, false
 }
 
-// handlesLocked counts what could serve a port: clean sets, and other clean circuits, also those that are being
-// built.
+// handlesLocked counts what could serve a port: the legs of clean sets, and other clean circuits, also those that are being
+// built. C tor counts all circuits that are linked or for any use (circuit_stream_is_being_handled), so that one set is enough.
 func (p *Pool) handlesLocked(t target) (n int) {
 	for _, e := range p.entries {
 		if e.clean() && !e.retired && !e.steered && !e.internal && !e.dead() && t.country == e.country && (!t.stable || e.c.Stable()) && e.c.Allows(t.dest()) {
-			n++
+			n += e.c.Legs()
 		}
 	}
 	for _, l := range p.launches {
@@ -247,7 +247,29 @@ func (p *Pool) setsAheadLocked(now time.Time) {
 		if len(p.launches) >= p.cfg.MaxClientCircuitsPending {
 			return
 		}
-		p.beginLocked(&launch{target: target{port: 443, stable: true}, set: true, began: now}, nil)
+		p.beginLocked(&launch{target: p.setTargetLocked(), set: true, began: now}, nil)
 		p.total.Preemptive++
 	}
+}
+
+// setTargetLocked returns what the exit of the next set shall let out, as C tor chooses it
+// (choose_good_exit_server_general): a stream that waits; else a predicted port that too few circuits could serve;
+// else anything.
+func (p *Pool) setTargetLocked() target {
+	stable := func(t target) target {
+		t.stable = true
+		return t
+	}
+	lacks := func(t target) bool { return !t.internal && t.country == "" && p.handlesLocked(t) < perPort }
+	for _, w := range p.waiters {
+		if lacks(w.target) {
+			return stable(w.target)
+		}
+	}
+	for _, t := range p.wantedLocked() {
+		if lacks(t) {
+			return stable(t)
+		}
+	}
+	return target{stable: true}
 }

@@ -1,7 +1,10 @@
 package pool
 
 import (
+	"context"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +61,90 @@ func TestCommonStart(t *testing.T) {
 				t.Errorf("stable: %v for %+v", s.Stable, s)
 			}
 		}
+	})
+}
+
+// TestCommonSetHandles: a set stands for as many circuits to a predicted port as it has legs.
+func TestCommonSetHandles(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond}
+	cfg := asCommon(0)
+	cfg.Common.Sets = func() (int, int) { return 1, 10 }
+	run(t, cfg, b, func(p *Pool) {
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		var set *fakeCircuit
+		for _, c := range b.circuits {
+			if c.spec.Set {
+				set = c
+			} else {
+				c.Close()
+			}
+		}
+		if _, exits, _ := b.orders(); set == nil || exits != 1 {
+			t.Fatalf("%d circuits to exits", exits)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, exits, _ := b.orders(); exits != 1 {
+			t.Errorf("%d circuits to exits beside a set", exits)
+		}
+		set.lost.Add(1)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, exits, _ := b.orders(); exits != 2 {
+			t.Errorf("%d circuits to exits when the set has one leg", exits)
+		}
+	})
+}
+
+// TestCommonSetExits: the exit of a set is chosen for a stream that waits, then for a predicted port that too few circuits
+// could serve, and then for any.
+func TestCommonSetExits(t *testing.T) {
+	var sets atomic.Int32
+	b := &fakeBuilder{took: 100 * time.Millisecond, make: func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
+		if len(s.Dests) == 0 {
+			return circuit(n, s), nil
+		}
+		if !s.Set && s.Dests[0].Port == 25 {
+			<-ctx.Done() // the stream waits for ever
+			return nil, context.Cause(ctx)
+		}
+		c := circuit(n, s)
+		c.ports = []uint16{s.Dests[0].Port}
+		return c, nil
+	}}
+	cfg := asCommon(0)
+	cfg.Common.Sets = func() (int, int) { return int(sets.Load()), 10 }
+	cfg.InitialPorts = []uint16{22, 443}
+	asked := func() (ports []uint16) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, s := range b.specs {
+			if s.Set {
+				ports = append(ports, s.Dests[0].Port)
+			}
+		}
+		return ports
+	}
+	run(t, cfg, b, func(p *Pool) {
+		next := func(want ...uint16) {
+			t.Helper()
+			sets.Add(1)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := asked(); !slices.Equal(got, want) {
+				t.Errorf("sets to exits for ports %v, not %v", got, want)
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		next(22)
+		next(22, 443)
+		next(22, 443, 0)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go p.Acquire(ctx, to(25, key("a")))
+		synctest.Wait()
+		next(22, 443, 0, 25)
 	})
 }
 
@@ -252,4 +339,32 @@ func TestCommonTakesSets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCommonNobodyAwaitsSet: a stream waits for a circuit, however long the sets take that are being built.
+func TestCommonNobodyAwaitsSet(t *testing.T) {
+	b := &fakeBuilder{took: 100 * time.Millisecond, make: func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
+		if s.Set {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return circuit(n, s), nil
+	}}
+	run(t, asCommon(0), b, func(p *Pool) {
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		begun := time.Now()
+		for range 3 {
+			l := acquire(t, p, Request{Key: key("a"), Dest: path.Dest{Port: 443}, Private: true})
+			l.Release()
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for _, s := range b.specs {
+			if s.Set && s.Idle == 0 {
+				t.Error("a set does not know how long its legs may rest")
+			}
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type fakeCircuit struct {
 	// everything: the last relay is an exit, whatever the circuit was built for.
 	everything bool
 	steered    bool
+	lost       atomic.Int32 // legs of a set, which has two
 	done       chan struct{}
 	once       sync.Once
 }
@@ -35,8 +37,14 @@ func (c *fakeCircuit) Allows(d path.Dest) bool {
 func (c *fakeCircuit) Leads(hops int, next ident.RSAID) bool {
 	return cmp.Or(c.spec.Hops, path.DefaultHops) == hops && (next.IsZero() || next != c.exit && next != c.before)
 }
-func (c *fakeCircuit) Stable() bool          { return c.stable }
-func (c *fakeCircuit) Steered() bool         { return c.steered }
+func (c *fakeCircuit) Stable() bool  { return c.stable }
+func (c *fakeCircuit) Steered() bool { return c.steered }
+func (c *fakeCircuit) Legs() int {
+	if c.spec.Set {
+		return 2 - int(c.lost.Load())
+	}
+	return 1
+}
 func (c *fakeCircuit) Done() <-chan struct{} { return c.done }
 func (c *fakeCircuit) Close()                { c.once.Do(func() { close(c.done) }) }
 

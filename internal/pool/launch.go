@@ -49,9 +49,10 @@ type launch struct {
 	cancel  context.CancelCauseFunc
 }
 
-// serves reports whether the launch fits a waiter, or can be claimed for it.
+// serves reports whether the launch fits a waiter, or can be claimed for it. Nobody waits for a conflux set: one may
+// take as long as its exit wants, and C tor's streams wait for none.
 func (l *launch) serves(w *waiter) bool {
-	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && (l.epoch != w.epoch || !l.key.MayShare(w.req.Key)) || !w.req.Next.IsZero() && l.next != w.req.Next {
+	if l.set || l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && (l.epoch != w.epoch || !l.key.MayShare(w.req.Key)) || !w.req.Next.IsZero() && l.next != w.req.Next {
 		return false
 	}
 	for _, id := range w.req.ExcludeExit {
@@ -151,6 +152,7 @@ func (p *Pool) beginLocked(l *launch, avoid []ident.RSAID) *launch {
 	if p.cfg.Common != nil {
 		l.idle = p.idleLocked(now) // now, as in C tor: the circuit itself may be the last that is learned from
 	}
+	spec.Idle = l.idle
 	spec.Slow = func() { p.isSlow(l) }
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	l.cancel = cancel

@@ -37,6 +37,8 @@ type PooledCircuit interface {
 	// Steered reports whether it gets only the streams that a controller attaches. It is asked when the pool takes
 	// the circuit; after that, Steer says so.
 	Steered() bool
+	// Legs is how many circuits it stands for: those of a conflux set, of which some may end before it, or one.
+	Legs() int
 	// Done is closed when the circuit has ended.
 	Done() <-chan struct{}
 	// Close ends it: it closes Done, and waits for nothing. It may be called
@@ -51,6 +53,8 @@ type Spec struct {
 	Country string
 	// Set asks for a conflux set, if the configuration and the network allow it, and else for one circuit.
 	Set bool
+	// Idle is how old a circuit becomes that nobody uses, if Config.Common is set.
+	Idle time.Duration
 	// Slow must be called when the circuit will not be ready soon, because its
 	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
