@@ -173,6 +173,9 @@ func (a *attempt) introduceAndAwait(ctx context.Context, p *netdoc.HSIntroPoint,
 		if hop := a.rend.came(); hop != nil {
 			return hop, nil
 		}
+		if ctx.Err() != nil {
+			a.race.failed(ErrIntroTimeout, true) // the wait may be longer than the attempt, which tells what it waited for
+		}
 		return nil, err
 	}
 	a.race.introduced(p, pow)
@@ -185,7 +188,11 @@ func (a *attempt) introduceAndAwait(ctx context.Context, p *netdoc.HSIntroPoint,
 // await waits for the introduced service.
 func (a *attempt) await(ctx context.Context) (*circuit.Hop, error) {
 	if a.race.serial() {
-		return a.c.awaitSerial(ctx, a.rend)
+		hop, err := a.c.awaitSerial(ctx, a.rend)
+		if ctx.Err() != nil {
+			a.race.failed(errNotCome, false)
+		}
+		return hop, err
 	}
 	return awaitService(ctx, a.rend, a.race.slow)
 }

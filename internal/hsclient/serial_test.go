@@ -86,6 +86,25 @@ func TestOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestWhatTheAttemptWaitedFor: the error of an attempt that is over before C tor would give its circuit up tells what did not happen.
+func TestWhatTheAttemptWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := serialRace(t, nil)
+		r.attempt = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
+			rend := &rendCircuit{circ: new(alive), joined: make(chan *circuit.Hop, 1)}
+			if _, err := (&attempt{c: r.c, race: r, rend: rend}).await(ctx); err == nil {
+				t.Error("the service came")
+			}
+			return outcome{}
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errConnectTimeout)
+		defer cancel()
+		if o := r.run(ctx); !errors.Is(o.err, errConnectTimeout) || !errors.Is(o.err, ErrRendezvous) || !fault.Is(o.err, fault.Timeout) {
+			t.Error(o.err)
+		}
+	})
+}
+
 // TestSerialHasBounds: a service whose rendezvous fail at once is not asked without end, and one that asks for proofs of work is
 // asked as always.
 func TestSerialHasBounds(t *testing.T) {
