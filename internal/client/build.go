@@ -73,13 +73,14 @@ func (c *Client) buildCircuit(ctx context.Context, spec pool.Spec) (*OpenCircuit
 }
 
 // order says what a circuit is for, and its number. keep, if it is not nil, takes the circuit before others hear that
-// it is built. begun, if it is not nil, is told when the circuit can be found by its number.
+// it is built. begun, if it is not nil, is told when the circuit can be found by its number, and asked when its link is open.
 type order struct {
 	purpose Purpose
 	id      uint64
 	keep    func(*OpenCircuit) error
 	begun   func(*circuitLife)
 	late    func() // nil, or told when the usage timeout has passed
+	asked   func() // nil, or told when the link is open
 }
 
 // purposeOf says what a circuit of the pool is for.
@@ -126,7 +127,7 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, late: o.late}
+	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, late: o.late, linked: o.asked}
 	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
 	if o.begun != nil {
 		o.begun(b.life)
@@ -197,6 +198,7 @@ type building struct {
 	life    *circuitLife
 	keep    func(*OpenCircuit) error // see order
 	late    func()                   // see order
+	linked  func()                   // order's asked
 	path    *path.Path
 	slow    func()
 	start   time.Time
@@ -331,6 +333,9 @@ func (b *building) openLink(ctx context.Context, t linkspec.Target, limit time.D
 	ch, err := b.link(ctx, t)
 	if err != nil {
 		return nil, err
+	}
+	if b.linked != nil {
+		b.linked()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

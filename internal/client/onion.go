@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
@@ -37,14 +38,16 @@ var _ hsclient.Network = clientNetwork{}
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
 	var rest func(hsclient.OwnedCircuit)
+	var limit cbt.Limiter
 	if !c.cfg.Fast {
+		limit = c.limit
 		rest = func(o hsclient.OwnedCircuit) { c.served.keep(o.Engine(), o.Close) }
 	}
 	return hsclient.New(hsclient.Config{
 		Network: clientNetwork{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxCircuitDirtiness) },
 		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
-		Tell: c.tellOnion, Spare: c.cfg.Fast, Once: !c.cfg.Fast, Rest: rest,
+		Tell: c.tellOnion, Spare: c.cfg.Fast, Once: !c.cfg.Fast, Rest: rest, Limit: limit,
 	})
 }
 
@@ -128,6 +131,7 @@ func (n clientNetwork) extended(ctx context.Context, s stub, t linkspec.Target, 
 	if err != nil {
 		return nil, err
 	}
+	beginPatience(ctx) // until now it had another purpose, or none
 	if err := n.extendOnion(ctx, circ.OpenCircuit, circ.last, t, specs); err != nil {
 		circ.Close()
 		return nil, err

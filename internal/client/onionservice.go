@@ -51,6 +51,7 @@ func (c *Client) host(cfg *hsservice.Config, first bool) (*hsservice.Service, er
 	}
 	if !c.cfg.Fast {
 		cfg.Rest = func(circ *circuit.Circuit, closeIt func()) { c.served.keep(circ, closeIt) }
+		cfg.Limit = c.limit
 	}
 	s, err := hsservice.New(*cfg)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s spareCircuit) Close()                      { s.Circuit.Close(cell.Destro
 // never sees it.
 func (s serviceNetwork) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
 	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*OpenCircuit, error) {
-		return s.c.buildCircuit(ctx, pool.Spec{Spec: spec})
+		return s.c.buildPatiently(ctx, pool.Spec{Spec: spec})
 	})
 	if err != nil {
 		return nil, 0, err

@@ -5,12 +5,12 @@ import (
 	"errors"
 )
 
-// Ended is New for what a context has ended. The kind is Timeout if its time is over, and
-// Closed if its owner gave up: callers try again after a time-out. ctx's error is in the chain,
+// Ended is New for what a context has ended. The kind is Timeout if its time is over, also if a clock of its owner's has
+// said so, and Closed if its owner gave up: callers try again after a time-out. ctx's error is in the chain,
 // also if ctx has a cause of its own.
 func Ended(ctx context.Context, format string, args ...any) error {
 	kind := Timeout
-	if ctx.Err() == context.Canceled {
+	if ctx.Err() == context.Canceled && !Is(context.Cause(ctx), Timeout) {
 		kind = Closed
 	}
 	err := New(kind, format, args...)

@@ -10,7 +10,7 @@ import (
 
 // TestEnded: who gives up has no time-out, and finds the context's own error besides its cause.
 func TestEnded(t *testing.T) {
-	cause := errors.New("cause")
+	cause, late := errors.New("cause"), New(Timeout, "late")
 	over := func(cause error) context.Context {
 		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), cause)
 		t.Cleanup(cancel)
@@ -29,6 +29,7 @@ func TestEnded(t *testing.T) {
 	}{
 		{over(nil), Timeout, context.DeadlineExceeded, context.DeadlineExceeded}, {over(cause), Timeout, context.DeadlineExceeded, cause},
 		{gone(nil), Closed, context.Canceled, context.Canceled}, {gone(cause), Closed, context.Canceled, cause},
+		{gone(late), Timeout, context.Canceled, late},
 	} {
 		err := Ended(x.ctx, "wait: %w", context.Cause(x.ctx))
 		if KindOf(err) != x.kind || !errors.Is(err, x.kind) || !errors.Is(err, x.ended) || !errors.Is(err, x.cause) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -12,13 +13,12 @@ import (
 )
 
 const (
-	// maxRendezvous is how many rendezvous to which the service did not come are enough. C tor
-	// goes on for two minutes: when circuits fail often, two are not enough.
+	// maxRendezvous is how many rendezvous to which the service did not come are enough, except in serial races: when circuits
+	// fail often, two are not enough.
 	maxRendezvous = 3
 	// slowService is how long an introduced service may take before it is asked
 	// through another introduction point, too: attackers may flood the first one, or
-	// its circuit to the service may be dead. The first rendezvous circuit stays open. C tor
-	// does the same after three times the usual time for a circuit, and a second.
+	// its circuit to the service may be dead. The first rendezvous circuit stays open. Not of serial races.
 	slowService = 3 * time.Second
 )
 
@@ -67,11 +67,22 @@ func (c *Client) attempt(ctx context.Context, r *race, p *netdoc.HSIntroPoint, d
 		}
 		c.cfg.Log.Debug("an introduction failed", "err", err)
 		r.failed(err, errors.Is(err, ErrIntroTimeout))
-		if !errors.Is(err, errRefused) || a.rend.circ.Engine().Err() != nil || !a.rend.disarm() {
-			a.dropRendezvous() // else it can serve the next introduction
+		if !a.rendezvousServes(err) {
+			a.dropRendezvous()
 		}
 	}
 	return outcome{}
+}
+
+// rendezvousServes reports whether the rendezvous point can serve the next introduction, after one has failed.
+func (a *attempt) rendezvousServes(err error) bool {
+	switch {
+	case a.rend.circ.Engine().Err() != nil:
+		return false
+	case a.race.serial() && errors.Is(err, ErrIntroTimeout):
+		return a.rend.leaveUnanswered() // as in C tor
+	}
+	return errors.Is(err, errRefused) && a.rend.disarm()
 }
 
 // begin begins what needs no circuit to the introduction point, so that it is done when there is
@@ -105,7 +116,7 @@ func (c *Client) reachIntroduction(ctx context.Context, h *history, p *netdoc.HS
 		h.note(p, func(s *pointState) { s.refused = true })
 		return nil, err
 	}
-	within, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
+	within, cancel := c.limit(ctx, cbt.Extended, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
 	circ, err := c.cfg.Network.To(within, t, p.Specs)
 	if err != nil && ctx.Err() == nil {
@@ -125,16 +136,24 @@ func (a *attempt) ready(ctx context.Context) (*cell.PoW, error) {
 // rendezvousPoint waits for the rendezvous point that is being made. If it fails, others are
 // tried.
 func (a *attempt) rendezvousPoint(ctx context.Context) error {
+	return a.awaitRendezvous(ctx, func() *pendingRend { return a.c.startRendezvous(ctx, a.stable) })
+}
+
+func (a *attempt) awaitRendezvous(ctx context.Context, begin func() *pendingRend) error {
 	for try := 1; a.rend == nil; try++ {
 		if a.pending == nil {
-			a.pending = a.c.startRendezvous(ctx, a.stable)
+			a.pending = begin()
 		}
 		m := <-a.pending.done
 		a.pending = nil
 		switch {
 		case m.err == nil:
 			a.rend = m.rend
-		case try == maxRendezvous || ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return m.err
+		case a.c.cfg.Limit != nil && errors.Is(m.err, errNotEstablished):
+			try-- // as in C tor: one that is silent took its time, so others do not follow without end
+		case try == maxRendezvous:
 			return m.err
 		default:
 			a.c.cfg.Log.Debug("no rendezvous point", "err", m.err)
@@ -145,21 +164,42 @@ func (a *attempt) rendezvousPoint(ctx context.Context) error {
 
 // introduceAndAwait introduces this client at the point, and waits for the service.
 func (a *attempt) introduceAndAwait(ctx context.Context, p *netdoc.HSIntroPoint, pow *cell.PoW) (*circuit.Hop, error) {
+	if hop := a.rend.came(); hop != nil {
+		return hop, nil // through the point before, which had not answered
+	}
 	err := a.introduce(ctx, p, pow)
 	a.endIntroduction()
 	if err != nil {
+		if hop := a.rend.came(); hop != nil {
+			return hop, nil
+		}
+		if ctx.Err() != nil {
+			a.race.failed(ErrIntroTimeout, true) // the wait may be longer than the attempt, which tells what it waited for
+		}
 		return nil, err
 	}
 	a.race.introduced(p, pow)
 	began := time.Now()
-	hop, err := awaitService(ctx, a.rend, a.race.slow)
+	hop, err := a.await(ctx)
 	a.race.history.noteWait(p, err == nil, time.Since(began))
 	return hop, err
 }
 
+// await waits for the introduced service.
+func (a *attempt) await(ctx context.Context) (*circuit.Hop, error) {
+	if a.race.serial() {
+		hop, err := a.c.awaitSerial(ctx, a.rend)
+		if ctx.Err() != nil {
+			a.race.failed(errNotCome, false)
+		}
+		return hop, err
+	}
+	return awaitService(ctx, a.rend, a.race.slow)
+}
+
 // introduce introduces this client at one point, and notes a failure.
 func (a *attempt) introduce(ctx context.Context, p *netdoc.HSIntroPoint, pow *cell.PoW) error {
-	within, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
+	within, cancel := a.c.limit(ctx, cbt.IntroductionTaken, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
 	ahead := a.draft
 	a.draft = nil // introduce uses or drops it

@@ -19,7 +19,8 @@ import (
 //	join: add it to the circuit     rendCircuit.join     rendezvous.go
 //
 // All but the first are an attempt's, which takes them again for the next introduction point
-// when one fails. A race runs one attempt, and more of them when the first is slow.
+// when one fails. A race runs one attempt, and more of them when the first is slow, unless the client looks like
+// C tor's (serial.go).
 
 // connect gets a circuit to a service.
 func (c *Client) connect(ctx context.Context, h *history, stable bool) (OwnedCircuit, *circuit.Hop, error) {
@@ -77,6 +78,7 @@ func (c *Client) reach(ctx context.Context, h *history, desc *cached, stable boo
 	}
 	r := newRace(h, points, c.puzzle(desc))
 	r.found(desc)
+	r.more = h.usableNow(desc)
 	r.elsewhere = func(ctx context.Context) outcome { return c.elsewhere(ctx, r, desc, stable) }
 	r.attempt = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.attempt(ctx, r, p, desc, stable) }
 	o := r.run(ctx)

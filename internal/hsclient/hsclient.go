@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/ident"
@@ -83,6 +84,9 @@ type Config struct {
 	Once bool
 	// Rest takes over a circuit to a directory that has answered; nil: it is closed.
 	Rest func(OwnedCircuit)
+	// Limit ends waits for circuits when C tor would, and has a service asked at one introduction point at a time, unless it asks for proofs of
+	// work. Nil: the times are fixed, and a slow service is asked at other points, too.
+	Limit cbt.Limiter
 	// Tell is told of fetches of descriptors, and of uploads for controllers; nil: nobody is.
 	Tell netdir.HSTell
 }

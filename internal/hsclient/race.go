@@ -34,7 +34,7 @@ const slowIntroduction = 5 * time.Second
 // race reaches a service by several attempts. An attempt tries one introduction point
 // after the other, with rendezvous points of its own. If that takes long, or the service
 // does not come for a while, another attempt begins, and the first one to which the
-// service comes ends the others.
+// service comes ends the others. With Config.Limit it is serial.
 type race struct {
 	c       *Client
 	history *history
@@ -45,6 +45,7 @@ type race struct {
 	ready   chan struct{} // closed when the first proof of work is done, or none is needed
 	// elsewhere is one more attempt, for when these lead nowhere; nil: there is none.
 	elsewhere func(ctx context.Context) outcome
+	more      func() []*netdoc.HSIntroPoint // the points that can be used by now; nil: each is tried once
 
 	mu     sync.Mutex             // guards the fields below
 	points []*netdoc.HSIntroPoint // not tried yet
@@ -71,7 +72,10 @@ func newRace(h *history, points []*netdoc.HSIntroPoint, puzzle *puzzle) *race {
 
 // bounds returns how many attempts run at a time, and how many introductions are enough.
 func (r *race) bounds() (attempts, introductions int) {
-	if r.puzzle == nil {
+	switch {
+	case r.serial():
+		return 1, maxSerial
+	case r.puzzle == nil:
 		return maxAttempts, maxRendezvous
 	}
 	return bidAttempts, maxBids
@@ -109,18 +113,30 @@ func (r *race) noteMiss() int {
 // next returns the point to try next; nil if there is none, or if enough introductions
 // were sent.
 func (r *race) next() *netdoc.HSIntroPoint {
+	p, none := r.take()
+	if none && r.refill() {
+		p, _ = r.take()
+	}
+	return p
+}
+
+// take is next without refill; none says that there is no point left, and not that enough introductions were sent.
+func (r *race) take() (p *netdoc.HSIntroPoint, none bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.points) == 0 {
 		r.points, r.again = r.again, nil
 	}
-	if _, most := r.bounds(); len(r.points) == 0 || r.sent >= most {
-		return nil
+	if _, most := r.bounds(); r.sent >= most {
+		return nil, false
 	}
-	p := r.points[0]
+	if len(r.points) == 0 {
+		return nil, true
+	}
+	p = r.points[0]
 	r.points = r.points[1:]
 	r.tried[p.Auth] = true
-	return p
+	return p, false
 }
 
 // introduced notes that a point took an introduction with a proof of work, or nil.

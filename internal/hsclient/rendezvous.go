@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -15,6 +16,8 @@ import (
 
 // establishTimeout bounds the wait for RENDEZVOUS_ESTABLISHED.
 const establishTimeout = 30 * time.Second
+
+var errNotEstablished = fault.New(fault.Timeout, "the rendezvous point did not answer in time")
 
 // pendingRend is a rendezvous point that is being made.
 type pendingRend struct {
@@ -47,7 +50,9 @@ func (c *Client) startRendezvous(ctx context.Context, stable bool) *pendingRend 
 		}
 		rend := newRendCircuit(circ)
 		p.circ <- rend
-		err = rend.establish(ctx)
+		within, cancel := c.limit(ctx, cbt.RendezvousEstablished, establishTimeout, errNotEstablished)
+		defer cancel()
+		err = rend.establish(within)
 		p.done <- rendResult{rend, err}
 	})
 	return p
@@ -73,6 +78,7 @@ const (
 	rendAsked       rendState = iota // ESTABLISH_RENDEZVOUS was sent
 	rendEstablished                  // the point has answered
 	rendIntroduced                   // INTRODUCE1 was sent, or is about to be: RENDEZVOUS2 may come
+	rendUnanswered                   // as before, and the introduction point has not answered: another may be asked
 	rendJoined                       // the service is at the other end
 	rendFailed
 )
@@ -107,8 +113,6 @@ func (r *rendCircuit) establish(ctx context.Context) error {
 }
 
 func (r *rendCircuit) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
-	defer cancel()
 	want, err := r.point.Expect(cell.RelayRendezvousEstablished)
 	if err != nil {
 		return err
@@ -126,16 +130,28 @@ func (r *rendCircuit) ask(ctx context.Context) error {
 	return nil
 }
 
-// arm waits for the answer to an introduction that is about to be sent.
+// arm waits for the answer to an introduction that is about to be sent, and not any more for that to one before, which its
+// introduction point has not answered.
 func (r *rendCircuit) arm(hs *handshake.HSClientState, terms circuit.VirtualHop) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state != rendEstablished {
+	if r.state != rendEstablished && r.state != rendUnanswered {
 		return fault.New(fault.Local, "onion service: an introduction in state %d", r.state)
 	}
+	r.forgetLocked()
 	r.state, r.hs, r.terms = rendIntroduced, hs, terms
 	r.point.Handle(cell.RelayRendezvous2, r.join)
 	return nil
+}
+
+// leaveUnanswered says that an introduction point has not answered. It reports whether another one may be asked.
+func (r *rendCircuit) leaveUnanswered() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == rendIntroduced {
+		r.state = rendUnanswered
+	}
+	return r.state == rendEstablished || r.state == rendUnanswered
 }
 
 // disarm takes an introduction back that the introduction point refused. It
@@ -156,7 +172,7 @@ func (r *rendCircuit) disarm() bool {
 func (r *rendCircuit) join(m cell.RelayMsg) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state != rendIntroduced {
+	if r.state != rendIntroduced && r.state != rendUnanswered {
 		return fault.New(fault.Protocol, "unexpected %v", m.Cmd)
 	}
 	r.state = rendFailed

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -45,6 +46,22 @@ func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (st
 	if err != nil {
 		return 0, nil, err
 	}
+	return s.askOver(ctx, c, request)
+}
+
+// askOnce is ask for what will not be asked again: circuits are tried for longer.
+func (s *Service) askOnce(ctx context.Context, dir netdir.Relay, request []byte) (status int, body []byte, err error) {
+	c, err := s.reachDirectory(ctx, dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, dirTimeout, errDirTimeout)
+	defer cancel()
+	return s.askOver(ctx, c, request)
+}
+
+// askOver sends a request over a circuit, which it closes.
+func (s *Service) askOver(ctx context.Context, c *circuit.Circuit, request []byte) (status int, body []byte, err error) {
 	answered := false
 	defer func() {
 		if answered && s.cfg.Rest != nil {
@@ -85,7 +102,11 @@ func readAnswer(r io.Reader) (status int, body []byte, err error) {
 // upload implements store.
 func (s *Service) upload(ctx context.Context, dir netdir.Relay, doc []byte) (refused bool, err error) {
 	request := append(dirclient.Anonymous("POST", "/tor/hs/3/publish", dir.IPv4(), fmt.Sprint("Content-Length: ", len(doc))), doc...)
-	status, _, err := s.ask(ctx, dir, request)
+	ask := s.ask
+	if s.uploadOnce() {
+		ask = s.askOnce
+	}
+	status, _, err := ask(ctx, dir, request)
 	if err == nil && status != http.StatusOK {
 		err = fault.New(fault.Refused, "onion service's directory: it answers an upload with status %d", status)
 	}

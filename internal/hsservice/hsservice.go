@@ -24,6 +24,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
@@ -116,6 +117,9 @@ type Config struct {
 	// Second returns what is closed at the next second of the client's clock. What the service begins by itself, it begins then, as
 	// C tor's does. Nil: it does not wait.
 	Second func() <-chan struct{}
+	// Limit ends waits for circuits when C tor would, and has failed uploads repeated as seldom as there (uploadOnce). Nil: the
+	// times are fixed.
+	Limit cbt.Limiter
 }
 
 // Service is a running onion service.

@@ -1,7 +1,6 @@
 package hsservice
 
 import (
-	"context"
 	"crypto/rand"
 	"sync/atomic"
 	"time"
@@ -20,9 +19,6 @@ import (
 )
 
 const (
-	// rendTries and rendTimeout bound one rendezvous.
-	rendTries   = 2
-	rendTimeout = 30 * time.Second
 	// rendLen is the length of a RENDEZVOUS1 that C tor sends, in bytes: those of
 	// both programs look alike.
 	rendLen = 168
@@ -219,39 +215,6 @@ type clientCircuit struct {
 	epoch  uint64       // of the introduction point
 	shut   time.Time    // when its streams were ended, since the client may be one who must not come any more
 }
-
-// rendezvous builds a circuit to the rendezvous point and joins the client there.
-func (s *Service) rendezvous(ctx context.Context, m *rendRequest) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout, errRendTimeout)
-	defer cancel()
-	answered := s.answering(m)
-	var c *circuit.Circuit
-	var number uint64
-	var err error
-	for range rendTries {
-		if c, number, err = s.reachRendezvous(ctx, m); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.join(c, number, m, <-answered); err != nil {
-		closeCircuit(c)
-		return err
-	}
-	return nil
-}
-
-// reachRendezvous builds a circuit to the rendezvous point. A try takes its part of the time: if a
-// relay on the way does not answer, there is some left for another way.
-func (s *Service) reachRendezvous(ctx context.Context, m *rendRequest) (*circuit.Circuit, uint64, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout/rendTries, errRendTimeout)
-	defer cancel()
-	return s.cfg.Network.To(ctx, m.target, m.specs)
-}
-
-var errRendTimeout = fault.New(fault.Timeout, "the rendezvous took too long")
 
 // handshakeAnswer is the service's part of a handshake, and its keys.
 type handshakeAnswer struct {

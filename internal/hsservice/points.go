@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/circuit"
@@ -41,7 +42,8 @@ const (
 	// revokedLife bounds how long a point stays that somebody knows who must not, if the new
 	// descriptor cannot be brought out.
 	revokedLife = 2 * time.Minute
-	// pointTimeout bounds the time to build a circuit and hear INTRO_ESTABLISHED.
+	// pointTimeout bounds the time to build a circuit and hear INTRO_ESTABLISHED; with Config.Limit, that until
+	// there is a link, or a circuit that only has to be extended.
 	pointTimeout = time.Minute
 	// pointPause is the time between the failure of a circuit and the next launch.
 	pointPause = time.Second
@@ -226,7 +228,7 @@ func (s *Service) launchLocked(p *point, now time.Time) {
 		}
 	}
 	again, avoid := p.target, p.of.avoid(now)
-	ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
+	ctx, cancel := s.limit(s.ctx, cbt.IntroEstablished, pointTimeout, errPointTimeout)
 	p.cancel = cancel
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.pointEnded(p, nil, err) })

@@ -1,6 +1,7 @@
 package hsservice
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -50,10 +51,11 @@ type descriptor struct {
 	counter *hscrypto.Counter
 
 	busy     bool
-	pow      *netdoc.HSPoW // what the last one that was made says; nil: nothing
-	revision uint64        // of the last one that was made
-	floor    uint64        // a directory has one with this revision already
-	content  [32]byte      // of the last one that was made: see contentOf
+	stop     context.CancelFunc // of the uploads, while busy
+	pow      *netdoc.HSPoW      // what the last one that was made says; nil: nothing
+	revision uint64             // of the last one that was made
+	floor    uint64             // a directory has one with this revision already
+	content  [32]byte           // of the last one that was made: see contentOf
 	doc      *netdoc.HSDescriptor
 	kem      *handshake.HSKEMKey // doc's; nil: it has none
 	left     []netdir.Relay      // directories that have not taken doc
@@ -166,12 +168,12 @@ func (x *descriptor) noteStanding(up, want int, now time.Time) {
 // when there is nothing to do.
 func (s *Service) tendDescriptorLocked(d *netdir.Directory, x *descriptor, own []netdoc.HSIntroPoint, now time.Time) (wait time.Duration) {
 	if x.busy {
+		if s.uploadOnce() && len(own) > 0 && s.outdated(d, x, own) {
+			x.stop() // it would take long to give up, and clients must find the new points
+		}
 		return longest
 	}
-	if x.dir != d {
-		x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
-	}
-	dirs := s.allowed(x.dirs)
+	dirs := s.allowed(x.directories(d))
 	if len(dirs) == 0 {
 		s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors that may be used")
 		return minRetry
@@ -219,6 +221,20 @@ func (s *Service) tendDescriptorLocked(d *netdir.Directory, x *descriptor, own [
 	}
 	s.publishLocked(d, x)
 	return longest
+}
+
+// directories returns those that a descriptor belongs to.
+func (x *descriptor) directories(d *netdir.Directory) []netdir.Relay {
+	if x.dir != d {
+		x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
+	}
+	return x.dirs
+}
+
+// outdated reports whether a descriptor that is being uploaded says other than the next one would, but for its proofs of work.
+func (s *Service) outdated(d *netdir.Directory, x *descriptor, own []netdoc.HSIntroPoint) bool {
+	dirs := s.allowed(x.directories(d))
+	return len(dirs) > 0 && contentOf(x, dirs, own, s.frontend.offer()+offerText(x.pow)) != x.content
 }
 
 // setPeriodsLocked makes and drops descriptors, so that there is one for each period.
@@ -294,6 +310,8 @@ func contentOf(x *descriptor, dirs []netdir.Relay, points []netdoc.HSIntroPoint,
 // publishLocked begins to upload a descriptor to the directories that lack it.
 func (s *Service) publishLocked(d *netdir.Directory, x *descriptor) {
 	x.busy = true
+	ctx, stop := context.WithCancel(s.ctx)
+	x.stop = stop
 	if x.kem != nil {
 		s.kems.keep(x.kem, time.Now())
 	}
@@ -308,7 +326,8 @@ func (s *Service) publishLocked(d *netdir.Directory, x *descriptor) {
 	had := len(dirs) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.noteUpload(x, nil, len(dirs), dirs, err) })
-		left, err := s.uploadAll(x, dirs, doc)
+		defer stop()
+		left, err := s.uploadAll(ctx, x, dirs, doc)
 		if clients && s.fleet == nil && (had || len(left) < len(dirs)) && !s.isPublished() {
 			if verr := s.verify(d, x, doc.Revision); verr != nil {
 				err = verr

@@ -73,24 +73,24 @@ func TestTell(t *testing.T) {
 				t.Errorf("%+v", got[1])
 			}
 		}
-		if err := s.uploadTo(x, dir, x.doc); err != nil {
+		if err := s.uploadTo(t.Context(), x, dir, x.doc); err != nil {
 			t.Fatal(err)
 		}
 		want(netdir.HSUploaded, "")
 		older := x.doc
 		make1()
-		if err := s.uploadTo(x, dir, x.doc); err != nil {
+		if err := s.uploadTo(t.Context(), x, dir, x.doc); err != nil {
 			t.Fatal(err)
 		}
 		take()
-		if err := s.uploadTo(x, dir, older); err == nil {
+		if err := s.uploadTo(t.Context(), x, dir, older); err == nil {
 			t.Error("it took an older one")
 		}
 		want(netdir.HSFailed, "UPLOAD_REJECTED")
 		h.mu.Lock()
 		h.down[dir.ID().Ed] = true
 		h.mu.Unlock()
-		if err := s.uploadTo(x, dir, x.doc); err == nil {
+		if err := s.uploadTo(t.Context(), x, dir, x.doc); err == nil {
 			t.Error("it is down")
 		}
 		want(netdir.HSFailed, "UNEXPECTED")

@@ -14,7 +14,7 @@ import (
 
 // uploadAll gives a descriptor to directories; it returns those that did not take it,
 // and the last failure.
-func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDescriptor) (left []netdir.Relay, last error) {
+func (s *Service) uploadAll(ctx context.Context, x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDescriptor) (left []netdir.Relay, last error) {
 	slots := make(chan struct{}, s.uploadsAtOnce())
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -28,13 +28,25 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 		wg.Go(func() {
 			defer panics.Recover(s.log, func(err error) { failed(dir, err) })
 			defer func() { <-slots }()
-			if err := s.uploadTo(x, dir, doc); err != nil {
+			if err := s.uploadTo(ctx, x, dir, doc); err != nil {
 				failed(dir, err)
 			}
 		})
 	}
 	wg.Wait()
 	return left, last
+}
+
+// uploadOnce reports whether an upload that failed is left until the next descriptor is due, as C tor does it, and no directory is
+// asked why. What a host of a fleet uploads must arrive. Another program that has the same
+// key, or had it, is no reason to ask: the revision of the next descriptor is greater, because it grows with time.
+func (s *Service) uploadOnce() bool { return s.cfg.Limit != nil && s.fleet == nil }
+
+// isPresent reports whether a descriptor is the one that clients fetch now.
+func (s *Service) isPresent(x *descriptor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return x.period.Period == s.present
 }
 
 // uploadsAtOnce is how many uploads of one descriptor are under way.
@@ -49,13 +61,16 @@ func (s *Service) uploadsAtOnce() int {
 // has given it a newer one: another program that this service was moved from, whose
 // counter differs. Then the next one must be above that. A directory that refuses what it
 // already has needs no other one: else it could make this service publish without end.
-func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
+func (s *Service) uploadTo(ctx context.Context, x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
 	e := netdir.HSEvent{Action: netdir.HSUpload, Service: s.cfg.Key.ID(), Blinded: doc.Blinded, Dir: dir, Index: s.indexOf(x, dir)}
 	s.cfg.Tell.Event(e)
-	refused, err := s.store.upload(s.ctx, dir, doc.Text)
+	refused, err := s.store.upload(ctx, dir, doc.Text)
 	if err == nil {
 		e.Action = netdir.HSUploaded
 		s.cfg.Tell.Event(e)
+		if s.uploadOnce() && s.isPresent(x) {
+			s.pubOnce.Do(func() { close(s.published) }) // another upload may take minutes to fail
+		}
 		return nil
 	}
 	e.Action, e.Reason = netdir.HSFailed, "UNEXPECTED"
@@ -64,7 +79,7 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 	}
 	s.cfg.Tell.Event(e)
 	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
-	if refused {
+	if refused && !s.uploadOnce() {
 		if old, ferr := s.store.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
 			if old.Revision == doc.Revision && old.Signing == doc.Signing {
 				return nil
@@ -130,7 +145,13 @@ func (s *Service) noteUpload(x *descriptor, gone []*point, total int, left []net
 	if s.leaving() && done > 0 {
 		left, err = nil, nil // some have it: nobody waits for the others
 	}
-	if x.retry = (time.Time{}); err != nil {
+	once := s.uploadOnce()
+	if once {
+		left = nil
+	}
+	if x.retry = (time.Time{}); err != nil && once {
+		s.problem = err
+	} else if err != nil {
 		s.problem = err
 		x.retry = now.Add(min(maxRetry, minRetry<<min(x.failures, 10)))
 		x.failures++

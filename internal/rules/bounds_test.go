@@ -66,6 +66,7 @@ var boundTests = map[string]string{
 	"hsclient/history.go":   "TestHistoriesAreBounded",
 	"hsclient/race.go":      "TestIntroductionsAreFew",
 	"hsclient/elsewhere.go": "TestElsewhere TestElsewhereInVain",
+	"hsclient/serial.go":    "TestSerialHasBounds",
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
