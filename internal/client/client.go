@@ -91,6 +91,7 @@ type Client struct {
 	filter   guardFilter
 	learned  learned
 	seconds  seconds
+	underway underway
 	boot     boot
 	dormancy dormancy
 	told     bootTold

@@ -1,12 +1,10 @@
 package client
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
@@ -14,7 +12,7 @@ import (
 
 // common says what a pool builds ahead that shall look like C tor's.
 func (c *Client) common() *pool.Common {
-	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept, Second: c.seconds.tick}
+	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Begin: c.lookForLate, Swept: c.swept, Second: c.seconds.tick}
 }
 
 // seconds are those of the pool's clock, for what keeps to it.
@@ -54,41 +52,6 @@ func (c *Client) learningTime() time.Duration {
 		seconds = d.Param("cbtlearntimeout", seconds, 10, 1000*60)
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// buildSet builds both legs of a conflux set at the same time. Where there cannot be two, one circuit has to do.
-func (c *Client) buildSet(ctx context.Context, spec pool.Spec) (*OpenCircuit, error) {
-	first, second := spec, spec
-	first.NeedExit = append(first.NeedExit, path.Conflux, path.CongestionControl)
-	paths, err := c.choosePair(&first, &second)
-	if err != nil {
-		return nil, err
-	}
-	var legs [2]*OpenCircuit
-	var errs [2]error
-	var wg sync.WaitGroup
-	for i, p := range paths {
-		s := []*pool.Spec{&first, &second}[i]
-		wg.Go(panics.Contain(c.log, func(err error) { errs[i] = err }, func() {
-			legs[i], errs[i] = c.buildOver(ctx, p, s, order{id: c.ids.Add(1), purpose: purposeOf(s)})
-		}))
-	}
-	wg.Wait()
-	switch {
-	case len(paths) == 1 || errs[1] != nil && errs[0] == nil:
-		return legs[0], errs[0]
-	case errs[0] != nil && errs[1] == nil:
-		return legs[1], nil
-	case errs[0] != nil:
-		return nil, errs[0]
-	}
-	set, err := c.linkSet(ctx, legs[0], legs[1])
-	if err != nil {
-		for _, l := range legs {
-			l.Close()
-		}
-	}
-	return set, err
 }
 
 // choosePair chooses the paths of the two legs of a set, or only one.

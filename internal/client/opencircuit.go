@@ -27,6 +27,8 @@ type OpenCircuit struct {
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
 
+	usable  atomic.Bool                // somebody may get it: it waits for no better guard
+	longer  atomic.Bool                // a relay was added for an onion service
 	grown   atomic.Pointer[[]path.Hop] // all hops, once a controller has added some
 	excused atomic.Bool                // its end says nothing about the guard
 }
