@@ -75,6 +75,7 @@ type laggard struct {
 	begun  atomic.Int64 // circuits that the guard has seen
 	relays []linkspec.Target
 	open   netdir.Relay
+	exit   askedExit
 }
 
 func (l *laggard) slow(by time.Duration) { l.lag.Store(int64(by)) }
@@ -88,6 +89,9 @@ func newLaggard(t *testing.T, open netdir.Relay, knows, fast bool) *laggard {
 		o := simnet.Options{Network: n, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 9001)}
 		if i == 0 {
 			o.Accepted = func(c *channel.CircuitEnd) { l.begun.Add(1) }
+		}
+		if i == 2 {
+			o.Streams = &l.exit
 		}
 		l.relays = append(l.relays, simnet.New(t, o).Target)
 	}
@@ -368,13 +372,13 @@ func TestOneCircuitWhileNothingIsLearned(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		virtuallyAs(t, false, fast, func(t *testing.T, l *laggard) {
 			l.slow(5 * time.Second)
-			asked := 0
-			circ, err := l.build(t.Context(), pool.Spec{Slow: func() { asked++ }, Late: func() { t.Error("late") }})
+			var asked atomic.Int64
+			circ, err := l.build(t.Context(), pool.Spec{Slow: func() { asked.Add(1) }, Late: func() { t.Error("late") }})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (asked > 0) != fast {
-				t.Errorf("fast: %v, and %d more are asked for", fast, asked)
+			if (asked.Load() > 0) != fast {
+				t.Errorf("fast: %v, and %d more are asked for", fast, asked.Load())
 			}
 			circ.Close()
 			l.slow(0)
