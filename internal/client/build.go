@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -15,7 +16,6 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 )
@@ -79,7 +79,6 @@ type order struct {
 	id      uint64
 	keep    func(*OpenCircuit) error
 	begun   func(*circuitLife)
-	late    func() // nil, or told when the usage timeout has passed
 	asked   func() // nil, or told when the link is open
 }
 
@@ -125,9 +124,12 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 		}
 		return nil, err
 	}
+	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, linked: o.asked}
+	asker := ctx
+	if !c.cfg.Fast {
+		ctx = context.WithoutCancel(ctx) // it may go on for longer: see untilLate
+	}
 	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, late: o.late, linked: o.asked}
 	b.life = c.begin(o.id, p, o.purpose, spec.Stable, stop)
 	if o.begun != nil {
 		o.begun(b.life)
@@ -139,10 +141,17 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 	}
 	c.m.launched.Inc()
 	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening, Purpose: o.purpose})
-	if circ, err = b.run(ctx); err != nil {
+	if c.cfg.Fast {
+		defer stop(nil)
+		circ, err = b.run(ctx)
+	} else {
+		circ, err = b.untilLate(asker, ctx, stop, spec.Late)
+	}
+	if err != nil {
 		b.life.over(CircuitFailed, err) // unless its own end was first
 		c.m.failed.Inc()
-		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Purpose: o.purpose, Hops: len(b.took), Took: b.took, Err: err})
+		took := b.hopTimes()
+		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Purpose: o.purpose, Hops: len(took), Took: took, Err: err})
 		return nil, err
 	}
 	return circ, nil
@@ -197,15 +206,14 @@ type building struct {
 	id      uint64
 	life    *circuitLife
 	keep    func(*OpenCircuit) error // see order
-	late    func()                   // see order
 	linked  func()                   // order's asked
 	path    *path.Path
 	slow    func()
 	start   time.Time
-	took    []time.Duration
 	protect []circuit.Protection
 	usage   time.Duration // the usage timeout
-	timer   *time.Timer   // runs late
+	timer   *time.Timer   // runs late; nil if the client looks like C tor's
+	late    *lateness     // nil: it is never late
 	ch      *channel.Channel
 	// asked is when the link was open: the time until then says nothing about circuits. It
 	// is written under mu, by the goroutine that builds.
@@ -213,24 +221,21 @@ type building struct {
 
 	mu       sync.Mutex // guards the fields below
 	hops     int        // built
-	timedOut bool       // the usage timeout has passed
+	took     []time.Duration
+	timedOut bool // the usage timeout has passed
+	tooLate  bool // nobody gets the circuit
 }
 
 func (b *building) run(ctx context.Context) (*OpenCircuit, error) {
-	targets := b.path.Targets()
-	var usage, closing time.Duration
-	b.times.use(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
-	b.usage = max(usage, minUsage)
-	b.timer = time.AfterFunc(b.usage, panics.Contain(b.log, nil, b.usageTimedOut))
-	defer b.timer.Stop()
-	if b.slow != nil && usage > unlearnedSlow {
-		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.askForAnother))
-		defer hedge.Stop()
-	}
-
+	closing, stop := b.watchTime(len(b.path.Hops))
+	defer stop()
 	circ, err := b.buildHops(ctx, max(closing, minUsage))
 	now := time.Now()
 	u := b.path.Guard
+	if errors.Is(err, pool.ErrLate) {
+		b.measured(now)
+		return nil, err
+	}
 	if err != nil {
 		b.reportFailure(ctx, err, now)
 		return nil, err
@@ -240,6 +245,7 @@ func (b *building) run(ctx context.Context) (*OpenCircuit, error) {
 			return nil, err
 		}
 	}
+	circ.usable.Store(true)
 	if b.keep != nil {
 		if err := b.keep(circ); err != nil {
 			circ.Close()
@@ -276,15 +282,6 @@ func (b *building) awaitTurn(ctx context.Context, circ *OpenCircuit, first guard
 	return nil, fault.New(fault.Network, "build circuit: its guard is no longer wanted, or better ones were waited for too long")
 }
 
-// minUsage keeps a client on a very fast network from launching a second
-// circuit beside each that is a few milliseconds late; C tor looks once a second.
-const minUsage = time.Second
-
-// unlearnedSlow is the time after which a circuit gets another one beside it while
-// no timeout has been learned. The timeout is a minute then, and one silent relay
-// must not delay a client's start for that long.
-const unlearnedSlow = 5 * time.Second
-
 var errBuildTimeout = errors.New("the build timeout passed")
 
 // buildHops opens the channel and builds all hops. Each of the two may take as long as limit:
@@ -317,10 +314,15 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 		}
 		return nil, err
 	}
+	if b.isTooLate() {
+		cc.Close(cell.DestroyNone, errUnused)
+		return nil, pool.ErrLate
+	}
 	circ := &OpenCircuit{Circuit: cc, id: b.id, client: b.Client, path: b.path, life: b.life}
 	b.circs.add(circ)
-	b.m.built(b.took, circ.Protection())
-	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Purpose: b.life.report().Purpose, Hops: len(targets), Took: b.took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
+	took := b.hopTimes()
+	b.m.built(took, circ.Protection())
+	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Purpose: b.life.report().Purpose, Hops: len(targets), Took: took, Protection: circ.Protection(), Path: circ.Relays(), Names: circ.names()})
 	b.life.closes(circ, cc, circ.Close)
 	cc.OnClose(circ.ended) // last: the hook hears of the end after the beginning
 	return circ, nil
@@ -340,7 +342,7 @@ func (b *building) openLink(ctx context.Context, t linkspec.Target, limit time.D
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ch, b.asked = ch, time.Now()
-	if b.timer.Stop() {
+	if b.timer != nil && b.timer.Stop() {
 		b.timer.Reset(b.usage)
 	}
 	return ch, nil

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
@@ -17,25 +18,31 @@ import (
 // hopBuilt notes that a hop is built.
 func (b *building) hopBuilt(n int) {
 	now := time.Now()
-	b.took = append(b.took, now.Sub(b.start))
-	b.mu.Lock()
-	b.hops = n
-	late := b.timedOut
-	b.mu.Unlock()
+	if b.late != nil {
+		b.lookAtHop(n, now)
+	}
+	late := b.noteHop(n, now)
 	b.life.extended(n)
 	b.learn(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
 }
 
-// usageTimedOut runs when the usage timeout has passed. The circuit goes on, to learn how
-// long it takes, and another one may be launched beside it.
-func (b *building) usageTimedOut() {
-	b.countTimeout()
-	if b.slow != nil {
-		b.slow()
-	}
+// noteHop notes that a hop is built, and reports whether the circuit counts as one that was too slow. C tor counts what
+// is used as a success, even if it has counted a timeout before, because nothing else was there.
+func (b *building) noteHop(n int, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hops, b.took = n, append(b.took, now.Sub(b.start))
 	if b.late != nil {
-		b.late()
+		return b.tooLate
 	}
+	return b.timedOut
+}
+
+// hopTimes returns how long each hop took that is built.
+func (b *building) hopTimes() []time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.took)
 }
 
 // countTimeout counts the circuit, once, as one that has passed its usage timeout.
@@ -52,15 +59,6 @@ func (b *building) countTimeout() {
 			b.log.Info("most circuits time out: the build timeout is learned anew")
 		}
 	})
-}
-
-// askForAnother asks for another circuit beside this one, which may still be finished.
-func (b *building) askForAnother() {
-	b.mu.Lock()
-	hops := b.hops
-	b.mu.Unlock()
-	b.log.Debug("a circuit takes long", "hops", hops, "of", len(b.path.Hops))
-	b.slow()
 }
 
 // unreachable reports whether the guard could not be connected to, and whether it was only silent. That alone says that

@@ -83,11 +83,15 @@ func (cfg *Config) timesStore() guard.Store { return cfg.store("build-times.json
 func noParam(_ string, def, _, _ int32) int32 { return def }
 
 // cbtParams reads the consensus's parameters of build timeouts; a configured
-// timeout turns learning off.
+// timeout turns learning off. In a laboratory, whose relays share a few processors without a network between them, circuits take milliseconds, and seconds
+// whenever something else runs: the timeout that is learned there is a second at least, or a busy machine would have no circuits for minutes.
 func (c *Client) cbtParams(get func(string, int32, int32, int32) int32) cbt.Params {
 	p := cbt.ParamsFrom(get)
 	if c.cfg.BuildTimeout > 0 {
 		p.Disabled, p.InitialTimeout = true, c.cfg.BuildTimeout
+	}
+	if c.cfg.Network.Testing.AllowPrivateAddresses {
+		p.MinTimeout = max(p.MinTimeout, minUsage)
 	}
 	return p
 }

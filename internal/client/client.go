@@ -93,6 +93,7 @@ type Client struct {
 	learned  learned
 	seconds  seconds
 	sweeps   seconds // those of the pool's sweeps
+	underway underway
 	boot     boot
 	dormancy dormancy
 	told     bootTold

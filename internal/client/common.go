@@ -10,7 +10,7 @@ import (
 
 // common says what a pool builds ahead that shall look like C tor's.
 func (c *Client) common() *pool.Common {
-	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Swept: c.swept, Second: c.seconds.tick}
+	return &pool.Common{Prompt: c.cfg.Prompt, Sets: c.setsAhead, Learning: c.learningTime, Server: c.services.any.Load, Begin: c.lookForLate, Swept: c.swept, Second: c.seconds.tick}
 }
 
 // seconds are those of the pool's clock, or its sweeps, for what keeps to it.

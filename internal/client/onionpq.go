@@ -81,6 +81,7 @@ func (n clientNetwork) extendOnion(ctx context.Context, circ *OpenCircuit, from,
 	// What happens from now on is not the guard's doing: the last relay is a
 	// stranger's choice.
 	circ.once.Do(func() { circ.byUs = true })
+	circ.longer.Store(true)
 	if err := circ.Extend(ctx, t, opts); err != nil {
 		return err
 	}

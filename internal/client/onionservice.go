@@ -128,7 +128,7 @@ func (s spareCircuit) Close()                      { s.Circuit.Close(cell.Destro
 // never sees it.
 func (s serviceNetwork) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
 	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*OpenCircuit, error) {
-		return s.c.buildPatiently(ctx, pool.Spec{Spec: spec})
+		return s.c.inTime(ctx, func() (*OpenCircuit, error) { return s.c.buildPatiently(ctx, pool.Spec{Spec: spec}) })
 	})
 	if err != nil {
 		return nil, 0, err

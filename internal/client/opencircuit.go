@@ -27,6 +27,9 @@ type OpenCircuit struct {
 	once   sync.Once
 	byUs   bool // guarded by once: closed by this client
 
+	usable  atomic.Bool                // somebody may get it: it waits for no better guard
+	longer  atomic.Bool                // a relay was added for an onion service
+	probing atomic.Bool                // see probes
 	grown   atomic.Pointer[[]path.Hop] // all hops, once a controller has added some
 	excused atomic.Bool                // its end says nothing about the guard
 }
@@ -73,9 +76,15 @@ func (c *OpenCircuit) Legs() (n int) {
 	return n
 }
 
-// Close implements pool.PooledCircuit. The exit may end the other legs of a set
-// before this end does.
+// Close implements pool.PooledCircuit. It may take until the exit has answered a question: see probes.
 func (c *OpenCircuit) Close() {
+	if !c.probes() {
+		c.closeNow()
+	}
+}
+
+// closeNow closes the circuit. The exit may end the other legs of a set before this end does.
+func (c *OpenCircuit) closeNow() {
 	for _, leg := range append([]*OpenCircuit{c}, c.legs...) {
 		leg.once.Do(func() { leg.byUs = true })
 	}

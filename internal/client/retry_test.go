@@ -145,7 +145,7 @@ func TestBuildTimesOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "build-times.json")
 	load := func() (*Client, error) {
-		c := &Client{cfg: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.DiscardHandler)}
+		c := &Client{cfg: Config{Network: netdir.Public(), Dir: dir, Log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.DiscardHandler)}
 		return c, c.times.load(c.cfg.timesStore(), c.cbtParams(noParam), c.log)
 	}
 	c, err := load()
@@ -245,6 +245,18 @@ func TestFamilyOfExits(t *testing.T) {
 		d, err := c.dest(Request{Host: "example.com", Port: 443, Family: family})
 		if err != nil || d.Addr.String() != want {
 			t.Errorf("%d: %v, %v", family, d.Addr, err)
+		}
+	}
+}
+
+// TestLeastTimeout: in a laboratory a timeout of milliseconds is not learned; on the public network the consensus alone says which is the least.
+func TestLeastTimeout(t *testing.T) {
+	lab := *netdir.Public()
+	lab.Testing.AllowPrivateAddresses = true
+	for _, n := range []*netdir.Network{netdir.Public(), &lab} {
+		c := &Client{cfg: Config{Network: n}}
+		if least := c.cbtParams(noParam).MinTimeout; (least >= minUsage) != n.Testing.AllowPrivateAddresses {
+			t.Errorf("private addresses %v: at least %v", n.Testing.AllowPrivateAddresses, least)
 		}
 	}
 }

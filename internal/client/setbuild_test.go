@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -279,14 +278,5 @@ func TestSetBuildGivenUp(t *testing.T) {
 			cancel() // of the client: a leg that is late ends
 			wg.Wait()
 		})
-	}
-}
-
-// TestLateIsTold: who orders a circuit hears when its usage timeout has passed.
-func TestLateIsTold(t *testing.T) {
-	told := 0
-	b := &building{Client: isolated(t, netdir.Public(), refuse), late: func() { told++ }}
-	if b.usageTimedOut(); told != 1 {
-		t.Errorf("told %d times", told)
 	}
 }

@@ -21,7 +21,7 @@ func (c *Client) buildSet(ctx context.Context, spec pool.Spec) (*OpenCircuit, er
 		return nil, err
 	}
 	w := &setLegs{c: c, spec: spec, linking: linking}
-	w.spec.Slow = nil // nobody waits for a leg
+	w.spec.Slow, w.spec.Late = nil, nil // nobody waits for a leg
 	p, err := w.choose(nil)
 	if err != nil {
 		if p, err = c.chooseFor(&spec); err != nil {
@@ -56,7 +56,9 @@ func (w *setLegs) choose(others []*path.Path) (*path.Path, error) {
 }
 
 func (w *setLegs) build(ctx context.Context, p *path.Path, late func()) (builtLeg, error) {
-	circ, err := w.c.buildOver(ctx, p, &w.spec, order{id: w.c.ids.Add(1), purpose: ForSet, late: late})
+	spec := w.spec
+	spec.Late = late // the set is not late if a leg is
+	circ, err := w.c.buildOver(ctx, p, &spec, order{id: w.c.ids.Add(1), purpose: ForSet})
 	if err != nil {
 		return nil, err
 	}

@@ -221,3 +221,10 @@ func (m *Manager) accuseLocked(g *sampled, l level, said *level, what string, ra
 	}[l]
 	m.log().Log(context.Background(), at, text, "guard", g.id, "rate", rate)
 }
+
+// Doubtful reports whether streams were tried on the circuit, and none was answered: its end would count against the guard.
+func (u *Use) Doubtful() bool {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	return u.state == complete && u.bias.built && u.bias.tried && !u.bias.answered
+}

@@ -20,6 +20,8 @@ type Common struct {
 	Server func() bool
 	// Prompt has the first second begin when the pool opens, and not one later.
 	Prompt bool
+	// Begin, if not nil, is called before all else that a second has: what is late by then is replaced in the same second.
+	Begin func(time.Time)
 	// Swept, if not nil, is called when circuits were closed that are too old, and Second after all else that a second has.
 	Swept  func(time.Time)
 	Second func()
@@ -81,6 +83,9 @@ func (p *Pool) serve() {
 
 // second does what is due in a second.
 func (p *Pool) second(now time.Time) {
+	if f := p.cfg.Common.Begin; f != nil {
+		f(now)
+	}
 	swept := p.secondLocked(now)
 	if f := p.cfg.Common.Swept; swept && f != nil {
 		f(now)

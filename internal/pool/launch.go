@@ -42,6 +42,7 @@ type launch struct {
 	slow    bool          // it takes long
 	hedge   *launch       // the one beside it
 	stale   bool          // from before a new identity
+	late    bool          // nobody gets its circuit: see isLate
 	learns  bool          // it is built to learn how long that takes
 	set     bool          // a conflux set was asked for
 	epoch   int           // of the requests that wait for it
@@ -154,6 +155,9 @@ func (p *Pool) beginLocked(l *launch, avoid []ident.RSAID) *launch {
 	}
 	spec.Idle = l.idle
 	spec.Slow = func() { p.isSlow(l) }
+	if p.cfg.Common != nil {
+		spec.Late = func() { p.isLate(l) }
+	}
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	l.cancel = cancel
 	p.launches = append(p.launches, l)
@@ -183,9 +187,17 @@ func (p *Pool) isSlow(l *launch) {
 func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if l.late {
+		if err == nil {
+			c.Close()
+		}
+		return
+	}
 	p.launches = slices.DeleteFunc(p.launches, func(o *launch) bool { return o == l })
 	now := time.Now()
 	switch {
+	case errors.Is(err, ErrLate): // as C tor, count no failure
+		p.total.Late++
 	case err == nil && (p.closed || l.stale):
 		c.Close()
 	case err == nil:
@@ -197,6 +209,13 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 		p.noteFailureLocked(l, err, now)
 	}
 	p.servePrivateLocked(l, now)
+	p.forsakeLocked(l)
+	p.scheduleLocked()
+	p.kick()
+}
+
+// forsakeLocked has nobody wait for a launch any more.
+func (p *Pool) forsakeLocked(l *launch) {
 	for _, w := range p.waiters {
 		if w.launch == l {
 			w.launch = nil
@@ -207,8 +226,6 @@ func (p *Pool) finished(l *launch, c PooledCircuit, err error) {
 			o.hedge = nil
 		}
 	}
-	p.scheduleLocked()
-	p.kick()
 }
 
 // servePrivateLocked gives the circuit of a launch that was for one request alone to that one: another could take it that waits for

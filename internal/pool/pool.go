@@ -59,6 +59,8 @@ type Spec struct {
 	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
 	Slow func()
+	// Late, if not nil, must be called before Build returns ErrLate.
+	Late func()
 }
 
 // Builder builds circuits. Build is called from many goroutines.
@@ -324,6 +326,7 @@ const defaultPending = 32
 // Totals count since the pool was made.
 type Totals struct {
 	Launched, Built, Failed uint64 // circuits
+	Late                    uint64 // of the launched, ones that took so long that nobody gets them
 	Hedged                  uint64 // of the launched, ones beside a slow one
 	Preemptive              uint64 // of the launched, ones that no request waited for
 	Leased, Reused          uint64 // streams, and those of them on a dirty circuit
