@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +56,11 @@ func TestReadyByBridge(t *testing.T) {
 		}
 	}
 	desc := bridgeDesc(t, time.Now())
-	c, err := New(Config{Network: n.Network, Dir: dir, Dial: refuse, Live: Live{Bridges: bridgeLines(t, "192.0.2.1:443 "+desc.RSA.String())}})
+	silent := func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) { // one that refuses would be down again
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	c, err := New(Config{Network: n.Network, Dir: dir, Dial: silent, Live: Live{Bridges: bridgeLines(t, "192.0.2.1:443 "+desc.RSA.String())}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,9 @@ import (
 //	build hop after hop                       buildHops, hopBuilt
 //	await the guard's turn                    awaitTurn
 //	report a failure to guard and estimator   reportFailure            buildoutcome.go
-//	add a second leg, if conflux is possible  addLeg, linkSet          conflux.go
+//	stop to wait for it when it is late       untilLate                late.go
+//	add a second leg, if the user wants one   addLeg, linkSet          conflux.go
+//	or build a set ahead, leg by leg          buildSet, setBuild       setlegs.go, setbuild.go
 //
 // All between are an attempt's, a building, which answers to the guard exactly once.
 
@@ -124,7 +126,7 @@ func (c *Client) buildOver(ctx context.Context, p *path.Path, spec *pool.Spec, o
 		}
 		return nil, err
 	}
-	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, linked: o.asked}
+	b := &building{protect: protect, Client: c, id: o.id, path: p, slow: spec.Slow, start: now, keep: o.keep, linked: o.asked, leg: o.purpose == ForSet}
 	asker := ctx
 	if !c.cfg.Fast {
 		ctx = context.WithoutCancel(ctx) // it may go on for longer: see untilLate
@@ -207,6 +209,7 @@ type building struct {
 	life    *circuitLife
 	keep    func(*OpenCircuit) error // see order
 	linked  func()                   // order's asked
+	leg     bool                     // of a conflux set. An exit can end it as it likes, and another one follows: the guard is not blamed
 	path    *path.Path
 	slow    func()
 	start   time.Time
@@ -301,7 +304,7 @@ func (b *building) buildHops(ctx context.Context, limit time.Duration) (*OpenCir
 	cc, err := circuit.Build(ctx, b.env, ch, &circuit.Route{
 		Targets: targets, Options: opts, Protect: b.protect, Strict: b.cfg.PQ.Strict(),
 		Built: func(n int) {
-			if n == 2 && b.path.Guard != nil {
+			if n == 2 && b.path.Guard != nil && !b.leg {
 				b.path.Guard.Extended()
 			}
 			b.hopBuilt(n)

@@ -34,7 +34,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *OpenCircuit)
 	if want == Off || len(spec.Dests) == 0 || !exit.Target.Proto.Has(protover.Conflux, protover.ConfluxV1) || !first.Last().Info().Congestion {
 		return first, nil
 	}
-	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow}
+	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow, Late: spec.Late}
 	c.keepApart(&s.Spec, first.path)
 	// An open circuit must not wait long for a leg that it does not need.
 	leg, cancel := ctx, context.CancelFunc(func() {})

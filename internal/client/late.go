@@ -29,10 +29,10 @@ type lateness struct {
 
 // underway has the circuits under construction that may be late.
 type underway struct {
-	mu   sync.Mutex // guards what follows
-	all  map[*building]struct{}
-	late int  // how many of them are late
-	open bool // a circuit was open at the last second
+	mu   sync.Mutex         // guards what follows
+	all  map[*building]bool // whether it is late
+	late int                // how many of them are
+	open bool               // a circuit was open at the last second
 }
 
 // maxMeasured bounds the circuits that are built only to be measured: a guard that answers nothing must not make a client hold
@@ -45,25 +45,28 @@ func (u *underway) add(b *building) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.all == nil {
-		u.all = map[*building]struct{}{}
+		u.all = map[*building]bool{}
 	}
-	u.all[b] = struct{}{}
+	u.all[b] = false
 }
 
 func (u *underway) remove(b *building) {
-	late := b.isTooLate()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.all, b)
-	if late {
+	if u.all[b] {
 		u.late--
 	}
+	delete(u.all, b)
 }
 
 // measure counts a circuit that is late, and reports whether it may go on.
-func (u *underway) measure() bool {
+func (u *underway) measure(b *building) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if _, ok := u.all[b]; !ok {
+		return true // it has just ended
+	}
+	u.all[b] = true
 	u.late++
 	return u.late <= maxMeasured
 }
@@ -130,7 +133,7 @@ func (b *building) becomeLate() {
 		b.late.tell()
 	}
 	close(b.late.is)
-	if !b.underway.measure() {
+	if !b.underway.measure(b) {
 		b.late.stop(errMeasured)
 	}
 }
@@ -152,7 +155,7 @@ func (b *building) isTooLate() bool {
 }
 
 // untilLate builds a circuit for who asks in one context, in another one, which stop ends. If the circuit is late, it returns
-// pool.ErrLate, and the circuit goes on until the client ends. tell is the order's Late.
+// pool.ErrLate, and the circuit goes on until it is built or given up, at the latest until the client ends. tell is the order's Late.
 func (b *building) untilLate(asker, ctx context.Context, stop context.CancelCauseFunc, tell func()) (*OpenCircuit, error) {
 	unfollow := context.AfterFunc(asker, panics.Contain(b.log, nil, func() { stop(context.Cause(asker)) }))
 	// As in C tor, what hosts single onion services has no late circuits: the times of short ones would be no measure.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -389,12 +390,26 @@ func TestOneCircuitWhileNothingIsLearned(t *testing.T) {
 // TestManyMeasured: a guard that answers nothing does not make a client hold ever more circuits.
 func TestManyMeasured(t *testing.T) {
 	var u underway
+	next := func() (*building, bool) {
+		b := &building{}
+		u.add(b)
+		return b, u.measure(b)
+	}
 	for range maxMeasured {
-		if !u.measure() {
+		if _, ok := next(); !ok {
 			t.Fatal("too few")
 		}
 	}
-	if u.measure() {
+	last, ok := next()
+	if ok {
 		t.Error("no bound")
+	}
+	u.remove(last)
+	u.measure(last) // it has just ended
+	for b := range maps.Clone(u.all) {
+		u.remove(b)
+	}
+	if u.late != 0 {
+		t.Errorf("%d are counted, and all have ended", u.late)
 	}
 }

@@ -17,6 +17,7 @@ import (
 // patience is the time of one wait.
 type patience struct {
 	wait  cbt.Wait
+	asked atomic.Pointer[time.Time] // when it was asked for a circuit
 	began atomic.Pointer[time.Time] // nil: the circuit has not begun
 	late  atomic.Bool               // the time was over
 }
@@ -35,6 +36,13 @@ func beginPatience(ctx context.Context) {
 	}
 }
 
+// ask notes that a circuit is asked for, which has not begun.
+func (p *patience) ask() {
+	now := time.Now()
+	p.asked.Store(&now)
+	p.began.Store(nil)
+}
+
 func (p *patience) begin() {
 	now := time.Now()
 	p.began.Store(&now)
@@ -46,11 +54,11 @@ const noTick = 2 * time.Second
 // limit is a cbt.Limiter.
 func (c *Client) limit(ctx context.Context, w cbt.Wait, atMost time.Duration, cause error) (context.Context, context.CancelFunc) {
 	p := &patience{wait: w}
+	p.ask()
 	if !w.Builds() {
 		p.begin()
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, patienceKey{}, p))
-	asked := time.Now()
 	c.wg.Go(panics.Contain(c.log, func(err error) { cancel(err) }, func() {
 		for {
 			select {
@@ -59,7 +67,7 @@ func (c *Client) limit(ctx context.Context, w cbt.Wait, atMost time.Duration, ca
 			case <-c.seconds.wait():
 			case <-time.After(noTick):
 			}
-			if c.over(p, asked, atMost, time.Now()) {
+			if c.over(p, atMost, time.Now()) {
 				p.late.Store(true)
 				cancel(cause)
 				return
@@ -70,15 +78,15 @@ func (c *Client) limit(ctx context.Context, w cbt.Wait, atMost time.Duration, ca
 }
 
 // over reports whether the time of a wait is over.
-func (c *Client) over(p *patience, asked time.Time, atMost time.Duration, now time.Time) bool {
+func (c *Client) over(p *patience, atMost time.Duration, now time.Time) bool {
 	began := p.began.Load()
 	if began == nil {
-		return now.Sub(asked) >= atMost
+		return now.Sub(*p.asked.Load()) >= atMost
 	}
 	var most, closing time.Duration
 	c.times.use(func(e *cbt.Estimator) { most, closing = e.Cutoff(p.wait), e.Closing() })
-	if p.wait.Builds() && c.circs.count() == 0 {
-		most = max(most, closing) // no circuit is open: the network may have become slow, or another one
+	if p.wait.Builds() && !c.underway.anyOpen() {
+		most = max(most, closing) // as in late.go: the network may have become slow, or another one
 	}
 	age := now.Sub(*began)
 	if !p.wait.Builds() {
@@ -101,7 +109,7 @@ func (c *Client) buildPatiently(ctx context.Context, spec pool.Spec) (*OpenCircu
 // long it takes, and closed then.
 func (c *Client) patiently(ctx context.Context, build func(ctx context.Context, asked func()) (*OpenCircuit, error)) (*OpenCircuit, error) {
 	p := patienceOf(ctx)
-	p.began.Store(nil) // of the one before, which has failed
+	p.ask() // the one before has failed
 	type built struct {
 		circ *OpenCircuit
 		err  error

@@ -69,9 +69,7 @@ func TestWaitsEndLikeThose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := clocked(t)
-				if x.open {
-					c.circs.add(&OpenCircuit{})
-				}
+				c.underway.second(x.open)
 				began := time.Now()
 				ctx, cancel := c.limit(t.Context(), x.wait, 9*time.Second, errTooLate)
 				defer cancel()
@@ -105,11 +103,11 @@ func TestNoCircuitIsOpen(t *testing.T) {
 	now := time.Now()
 	p := &patience{wait: cbt.RendezvousReached}
 	p.began.Store(&now)
-	if c.over(p, now, 0, now.Add(20*time.Second)) || !c.over(p, now, 0, now.Add(time.Minute)) {
+	if c.over(p, 0, now.Add(20*time.Second)) || !c.over(p, 0, now.Add(time.Minute)) {
 		t.Error("no circuit is open, and one has less time than those that are measured, or more")
 	}
-	c.circs.add(&OpenCircuit{})
-	if c.over(p, now, 0, now.Add(2*time.Second)) || !c.over(p, now, 0, now.Add(20*time.Second)) {
+	c.underway.second(true)
+	if c.over(p, 0, now.Add(2*time.Second)) || !c.over(p, 0, now.Add(20*time.Second)) {
 		t.Error("another circuit is open")
 	}
 }
@@ -208,5 +206,10 @@ func TestTimeBeginsWithTheCircuit(t *testing.T) {
 	}
 	if patienceOf(ctx).began.Load() == nil {
 		t.Error("a circuit was extended, and its time did not begin")
+	}
+	before := patienceOf(ctx).asked.Load()
+	_, _ = c.patiently(ctx, func(context.Context, func()) (*OpenCircuit, error) { return nil, errFails })
+	if p := patienceOf(ctx); p.began.Load() != nil || !p.asked.Load().After(*before) {
+		t.Error("the next try has no time of its own")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
 )
 
 // setBuild makes one conflux set, leg by leg, as C tor's clients do (conflux_pool.c), which their guards and the exit see:
@@ -27,7 +28,7 @@ import (
 type setBuild struct {
 	works    setWorks
 	log      *slog.Logger
-	wg       *sync.WaitGroup // counts the goroutines of legs, of which those that are late outlive the set
+	wg       *sync.WaitGroup // counts the goroutines of legs
 	base     context.Context // of what they do
 	launches int             // that may still be made
 	idle     time.Duration   // how old a leg becomes that is built, and in no set
@@ -121,7 +122,7 @@ func (s *setBuild) take(e legEvent) (set *OpenCircuit, err error, done bool) {
 	switch {
 	case !mine:
 	case e.step == legLate && l.circ == nil:
-		s.lose(l, errBuildTimeout) // it is built nevertheless: times are learned from it
+		s.lose(l, pool.ErrLate) // it is built nevertheless: times are learned from it
 	case e.step == legBuilt:
 		l.circ = e.circ
 	case e.step == legLinked:

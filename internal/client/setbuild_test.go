@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
 )
 
 // madeLeg is a leg of a test.
@@ -227,6 +228,8 @@ func TestSetBuild(t *testing.T) {
 			[]string{"0 launch: 0", "0 launch beside 0: 1", "1 launch beside 0: 2", "2 launch beside 0: 3", "3 launch beside 0: 4", "7 link 0"}, []int{0}, 7, []int{0}, nil},
 		"the launches end when the other leg is linked: it rests": {[]fate{ok, fails, fails, fails, fails},
 			[]string{"0 launch: 0", "0 launch beside 0: 1", "1 launch beside 0: 2", "1 link 0", "2 launch beside 0: 3", "3 launch beside 0: 4"}, nil, 600, nil, errUnused},
+		"all are late: that is no failure": {[]fate{{build: 9 * second, late: 2 * second}, {build: 9 * second, late: 2 * second}, {build: 9 * second, late: 2 * second}, {build: 9 * second, late: 2 * second}, {build: 9 * second, late: 2 * second}},
+			nil, nil, 6, nil, pool.ErrLate},
 		"no leg is left": {[]fate{fails, {build: second + 1, fails: errFails}, {build: second, fails: errFails}, {build: 0, fails: errFails}, {build: second, fails: errFails}},
 			nil, nil, 2.000000001, nil, errFails},
 		"the exit counts messages": {[]fate{ok, {build: 3 * second, link: second, says: circuit.ErrLinkFalse}},

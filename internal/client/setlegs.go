@@ -7,7 +7,6 @@ import (
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
@@ -92,10 +91,7 @@ func (w *setLegs) join(legs []builtLeg) (*OpenCircuit, error) {
 	if err != nil {
 		return nil, err
 	}
-	order := set.Legs()
-	if len(order) != len(circs) {
-		return nil, fault.New(fault.Closed, "build conflux set: a leg ended")
-	}
+	order := set.Legs() // without one that has just ended
 	first := of[order[0]]
 	for _, circ := range order[1:] {
 		first.legs = append(first.legs, of[circ])

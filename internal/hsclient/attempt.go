@@ -12,6 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
+// errIntroLate ends a wait for an introduction point: it is a time-out.
+var errIntroLate = fault.Wrap(fault.Timeout, ErrIntroTimeout)
+
 const (
 	// maxRendezvous is how many rendezvous to which the service did not come are enough, except in serial races: when circuits
 	// fail often, two are not enough.
@@ -116,7 +119,7 @@ func (c *Client) reachIntroduction(ctx context.Context, h *history, p *netdoc.HS
 		h.note(p, func(s *pointState) { s.refused = true })
 		return nil, err
 	}
-	within, cancel := c.limit(ctx, cbt.Extended, introduceTimeout, ErrIntroTimeout)
+	within, cancel := c.limit(ctx, cbt.Extended, introduceTimeout, errIntroLate)
 	defer cancel()
 	circ, err := c.cfg.Network.To(within, t, p.Specs)
 	if err != nil && ctx.Err() == nil {
@@ -199,7 +202,7 @@ func (a *attempt) await(ctx context.Context) (*circuit.Hop, error) {
 
 // introduce introduces this client at one point, and notes a failure.
 func (a *attempt) introduce(ctx context.Context, p *netdoc.HSIntroPoint, pow *cell.PoW) error {
-	within, cancel := a.c.limit(ctx, cbt.IntroductionTaken, introduceTimeout, ErrIntroTimeout)
+	within, cancel := a.c.limit(ctx, cbt.IntroductionTaken, introduceTimeout, errIntroLate)
 	defer cancel()
 	ahead := a.draft
 	a.draft = nil // introduce uses or drops it

@@ -15,7 +15,7 @@ import (
 //	solve a proof of work, if any   proofs               work.go
 //	reach an introduction point     reachIntroduction    attempt.go
 //	introduce                       introduce            introduce.go, draft.go
-//	await the service               awaitService         attempt.go
+//	await the service               awaitService         attempt.go, or awaitSerial of serial.go
 //	join: add it to the circuit     rendCircuit.join     rendezvous.go
 //
 // All but the first are an attempt's, which takes them again for the next introduction point

@@ -41,7 +41,7 @@ type PooledCircuit interface {
 	Legs() int
 	// Done is closed when the circuit has ended.
 	Done() <-chan struct{}
-	// Close ends it: it closes Done, and waits for nothing. It may be called
+	// Close ends it: it closes Done, perhaps after a last question to the exit, until which nobody may get the circuit; and waits for nothing. It may be called
 	// more than once.
 	Close()
 }
