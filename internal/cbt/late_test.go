@@ -36,7 +36,7 @@ func TestLateBetween(t *testing.T) {
 		after       time.Duration // 0: never
 	}{{0, 3, usage}, {2, 3, usage}, {0, 4, four}, {3, 4, four}, {3, 5, four}, {4, 5, 0}, {0, 2, 0}, {0, 1, 0}} {
 		if e.LateBetween(c.built, c.hops, c.after-time.Millisecond) || e.LateBetween(c.built, c.hops, max(c.after, time.Hour)+time.Millisecond) != (c.after > 0) ||
-			c.after > 0 && !e.LateBetween(c.built, c.hops, c.after+time.Millisecond) {
+			c.after > 0 && !(e.LateBetween(c.built, c.hops, c.after) && e.LateBetween(c.built, c.hops, c.after+time.Millisecond)) {
 			t.Errorf("%d of %d hops", c.built, c.hops)
 		}
 	}

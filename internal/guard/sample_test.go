@@ -174,6 +174,25 @@ func TestStaleConsensusAtStart(t *testing.T) {
 	}
 	u.Cancelled(later)
 
+	// A relay that shows another Ed25519 identity is another one; one that shows none, or that was known without, may be the same.
+	for _, x := range []struct {
+		what     string
+		id, sees func(ident.RelayID) ident.RelayID
+		same     bool
+	}{
+		{"another identity", func(id ident.RelayID) ident.RelayID { return id }, func(id ident.RelayID) ident.RelayID { id.Ed[9]++; return id }, false},
+		{"none is seen", func(id ident.RelayID) ident.RelayID { return id }, func(id ident.RelayID) ident.RelayID { id.Ed = ident.Ed25519ID{}; return id }, true},
+		{"none was known", func(id ident.RelayID) ident.RelayID { id.Ed = ident.Ed25519ID{}; return id }, func(id ident.RelayID) ident.RelayID { return id }, true},
+	} {
+		is := relay(1)
+		s := &set{sample: []*sampled{{id: x.id(is.ID)}}}
+		is.ID = x.sees(is.ID)
+		s.describe(&source{lookup: func(ident.RSAID) (Candidate, bool) { return is, true }})
+		if got := len(s.sample[0].cur.Addrs) > 0; got != x.same {
+			t.Errorf("%s: it is known where the guard is: %v", x.what, got)
+		}
+	}
+
 	m, err = New(config(3), &MemStore{}, later)
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ func TestSilence(t *testing.T) {
 	for range patience/wait - 1 {
 		ask("silent after a pause", false, yes)
 	}
+	now = now.Add(silencePause) // not longer
 	late := pick(t, m, now)
 	ask("silent for as long", false, no)
 	if next := pick(t, m, now); next.g.id == first {

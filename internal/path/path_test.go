@@ -4,11 +4,13 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -92,6 +94,15 @@ func TestDirectoryCircuit(t *testing.T) {
 		if p := choose(t, &Config{}, d, m, rng(1), Spec{Hops: 1, Exclude: first}); p.IDs()[0] == first[0] {
 			t.Fatal("the cache that failed was chosen again")
 		}
+	}
+	var cached []ident.RSAID // by those that are asked first
+	for range 100 {
+		if id := choose(t, &Config{}, d, m, rng(1), Spec{Hops: 1}).IDs()[0]; !slices.Contains(cached, id) {
+			cached = append(cached, id)
+		}
+	}
+	if p := choose(t, &Config{}, d, m, rng(1), Spec{Hops: 1, Outdated: cached}); slices.Contains(cached, p.IDs()[0]) {
+		t.Fatal("a cache that lacks what is wanted was chosen")
 	}
 	if p := choose(t, &Config{}, d, nil, rng(1), Spec{Hops: 1}); !p.Hops[0].Relay.Has(netdir.FlagV2Dir) {
 		t.Fatal("not a directory cache")
@@ -258,6 +269,12 @@ func TestGuardOfANewerDirectory(t *testing.T) {
 	id.Ed[0]++
 	if _, ok := find(full, id); ok {
 		t.Error("r1 is found by another Ed25519 identity")
+	}
+	if _, ok := find(bare, id); !ok { // which lacks the identities of relays
+		t.Error("r1 is not found where its Ed25519 identity is unknown")
+	}
+	if _, ok := find(full, ident.RelayID{RSA: id.RSA}); !ok {
+		t.Error("r1 is not found by its RSA identity")
 	}
 }
 
