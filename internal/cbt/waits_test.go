@@ -23,7 +23,21 @@ func TestCutoffs(t *testing.T) {
 			t.Error("it measures before it has learned")
 		}
 	}
+	for w := IntroEstablished; w <= ServiceCame; w++ {
+		if built := w == IntroEstablished || w == RendezvousReached || w == Extended; w.Builds() != built {
+			t.Errorf("wait %d builds: %v", w, w.Builds())
+		}
+	}
 	e := New(DefaultParams())
+	for at := time.Unix(0, 0); e.history.n < e.p.MinCircuits; at = at.Add(time.Second) {
+		if e.Measures() {
+			t.Errorf("it measures with %d times", e.history.n)
+		}
+		e.history.add(500)
+	}
+	if !e.Measures() {
+		t.Error("it has learned, and does not measure")
+	}
 	e.usage = 1200 * time.Millisecond
 	for w, want := range map[Wait]time.Duration{
 		IntroEstablished: 2800 * time.Millisecond, RendezvousReached: 3 * time.Second, Extended: 41 * time.Second,

@@ -121,6 +121,51 @@ func TestUseRates(t *testing.T) {
 	}
 }
 
+// TestDoubtful: only the end of a circuit that was built, and whose streams were all in vain, counts against its guard.
+func TestDoubtful(t *testing.T) {
+	m := start(t, network(100))
+	for i := range 16 {
+		built, done, tried, answered := i&1 > 0, i&2 > 0, i&4 > 0, i&8 > 0
+		u := pick(t, m, epoch)
+		if built {
+			u.Extended()
+		}
+		if done {
+			u.Succeeded(epoch)
+		}
+		if tried {
+			u.StreamTried()
+		}
+		if answered {
+			u.StreamAnswered()
+		}
+		if got := u.Doubtful(); got != (built && done && tried && !answered) {
+			t.Errorf("built %v, done %v, tried %v, answered %v: %v", built, done, tried, answered, got)
+		}
+		if !done {
+			u.Cancelled(epoch)
+			continue
+		}
+		u.Closed(epoch, true)
+	}
+	held := make(chan bool)
+	u := pick(t, m, epoch)
+	m.mu.Lock()
+	go func() {
+		u.Doubtful()
+		held <- !m.mu.TryLock()
+	}()
+	select {
+	case <-held:
+		t.Error("it does not wait for the lock")
+	default:
+	}
+	m.mu.Unlock()
+	if <-held {
+		t.Error("it keeps the lock")
+	}
+}
+
 func TestCountsOfOneCircuit(t *testing.T) {
 	m := start(t, network(100))
 	u := pickFor(t, m, Request{Purpose: Directory1Hop}, epoch)

@@ -543,7 +543,13 @@ func TestOutdated(t *testing.T) {
 	if _, err := m.Pick(every, epoch); !fault.Is(err, fault.Directory) || !strings.Contains(err.Error(), "newest consensus") {
 		t.Errorf("all are outdated: %v", err)
 	}
-	for n := len(all); n >= enoughUsable; n-- {
+	for n := len(all); n > enoughUsable; n-- {
+		m.cur.find(all[n-1].RSA).reach, m.cur.find(all[n-1].RSA).lastTried = no, epoch
+	}
+	if got := seen(p[0]); len(got) != 2 || got[p[0]] {
+		t.Errorf("%v, though just as many are left as must be", got)
+	}
+	for n := enoughUsable; n >= enoughUsable; n-- {
 		m.cur.find(all[n-1].RSA).reach, m.cur.find(all[n-1].RSA).lastTried = no, epoch
 	}
 	if got := seen(p[0]); len(got) != 2 || !got[p[0]] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -42,6 +43,26 @@ func ctor(t testing.TB) *Directory {
 }
 
 // Microdescriptors without TAP keys make a directory as others do.
+// TestEnough: the consensus says, within bounds, how much of the paths is enough.
+func TestEnough(t *testing.T) {
+	const n = 1000
+	for _, x := range []struct{ pct, want int }{{0, 250}, {24, 250}, {25, 250}, {60, 600}, {95, 950}, {96, 950}, {-1, 600}} {
+		d := &Directory{relays: make([]relay, n), mds: make([]*netdoc.Microdesc, n)}
+		if x.pct >= 0 {
+			d.pre.Params = netdoc.Params{{Name: "min_paths_for_circs_pct", Value: int32(x.pct)}}
+		}
+		for i := range d.relays {
+			d.relays[i].flags = FlagRunning | FlagValid
+		}
+		for have := range n {
+			if got := d.Enough(true); got != (have >= x.want) {
+				t.Fatalf("%d %%: with %d of %d it is enough: %v", x.pct, have, n, got)
+			}
+			d.mds[have] = &netdoc.Microdesc{}
+		}
+	}
+}
+
 func TestDirectoryWithoutTAPKeys(t *testing.T) {
 	var l Loader
 	d, _, err := l.Consensus(read(t, "ctor15/consensus-microdesc"), nil)
