@@ -360,11 +360,11 @@ func (h *fleetHost) end(t *testing.T, sig os.Signal) {
 }
 
 const (
-	// torPatience is how long a connect may take: C tor's clients wait long for a host that was
+	// torPatience is how long a connect may take: C tor's clients, and Chive's that look like them, wait long for a host that was
 	// killed after it had taken their introductions.
 	torPatience = 100 * time.Second
-	// chivePatience is less than the 30 seconds after which Chive's client gives up a rendezvous.
-	chivePatience = 20 * time.Second
+	// fastPatience is less than the 30 seconds after which Chive's client gives up a rendezvous.
+	fastPatience = 20 * time.Second
 )
 
 // probing connects all the time until over is called. At most so many connects may fail, or
@@ -424,7 +424,8 @@ func TestOnionFleet(t *testing.T) {
 	reachAll(t, "Chive, at first", byChive(mine), k.Address(), "A")
 	// A host that leaves first meets the clients that have asked for it, and lets them finish.
 	overTor := probing(t, "C tor", old, k.Address(), torPatience, 0)
-	overChive := probing(t, "Chive", byChive(mine), k.Address(), chivePatience, 0)
+	quick, _ := hostAs(t, nw, chive.AppearanceFast)
+	overChive := probing(t, "Chive", byChive(mine), k.Address(), torPatience, 0)
 	b := addHost(t, nw, k, "B", "A")
 	began := time.Now()
 	a.end(t, syscall.SIGTERM)
@@ -435,25 +436,27 @@ func TestOnionFleet(t *testing.T) {
 	addHost(t, nw, k, "C", "B")
 	overTor()
 	overChive()
-	// A client of C tor whose introduction has reached a host that is killed then waits for long.
-	// Chive's asks another host soon.
+	// A client of C tor whose introduction has reached a host that is killed then waits for long, and so does Chive's.
+	// One that is in a hurry asks another host soon.
 	overTor = probing(t, "C tor, with a kill", old, k.Address(), torPatience, 1)
-	overChive = probing(t, "Chive, with a kill", byChive(mine), k.Address(), chivePatience, 0)
+	overChive = probing(t, "Chive, with a kill", byChive(mine), k.Address(), torPatience, 1)
+	overFast := probing(t, "Chive in a hurry, with a kill", byChive(quick), k.Address(), fastPatience, 0)
 	b.end(t, syscall.SIGKILL)
 	reachAll(t, "C tor, after B was killed", old, k.Address(), "C")
 	reachAll(t, "a new C tor, after B was killed", byTor(newStock(t, nw)), k.Address(), "C")
 	overTor()
 	overChive()
+	overFast()
 	// Relays go on to take introductions for a host that hangs.
 	d := startHost(t, nw, k, "D")
-	mine.NewIdentity()
-	reachAll(t, "Chive, with D", byChive(mine), k.Address(), "C", "D")
+	quick.NewIdentity()
+	reachAll(t, "Chive, with D", byChive(quick), k.Address(), "C", "D")
 	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 10 {
 		began := time.Now()
-		name, err := ask(t.Context(), mine.Isolated(), k.Address(), chivePatience)
+		name, err := ask(t.Context(), quick.Isolated(), k.Address(), fastPatience)
 		if err != nil || name != "C" {
 			t.Errorf("while D hangs, connect %d reached %q: %v", n, name, err)
 		}

@@ -26,6 +26,12 @@ import (
 // host starts a Chive client in this process on a network.
 func host(t *testing.T, nw *ctor.Network) (*chive.Client, *logText) {
 	t.Helper()
+	return hostAs(t, nw, chive.AppearanceCommon)
+}
+
+// hostAs is host with an appearance.
+func hostAs(t *testing.T, nw *ctor.Network, appearance chive.Appearance) (*chive.Client, *logText) {
+	t.Helper()
 	text, err := nw.NetworkFile()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,7 @@ func host(t *testing.T, nw *ctor.Network) (*chive.Client, *logText) {
 	}
 	told := new(logText)
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), told), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c, err := chive.New(chive.Config{Network: n, DataDir: t.TempDir(), Logger: log})
+	c, err := chive.New(chive.Config{Network: n, DataDir: t.TempDir(), Logger: log, Appearance: appearance})
 	if err != nil {
 		t.Fatal(err)
 	}
