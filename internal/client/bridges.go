@@ -15,7 +15,6 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pt"
-	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/internal/transport"
 )
 
@@ -193,7 +192,7 @@ func (bs *bridges) refresh(b *bridge) error {
 	if err != nil {
 		return fault.New(fault.KindOf(err), "bridge: %w", err)
 	}
-	s, err := stream.BeginDir(circ.Last())
+	s, err := c.caches.begin(ctx, circ, use, dirclient.Descriptors)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "bridge: %w", err)
 	}

@@ -21,12 +21,12 @@ func (w *world) asks() []time.Time {
 	return out
 }
 
-// missing makes every cache answer that it has no consensus, while it is true.
-func (w *world) missing() *atomic.Bool {
+// missing makes every cache answer that it has none of the documents with a path, while it is true.
+func (w *world) missing(prefix string) *atomic.Bool {
 	var missing atomic.Bool
 	missing.Store(true)
 	w.fault = func(_ int, path string, to io.Writer) bool {
-		if !missing.Load() || !strings.HasPrefix(path, "/tor/status-vote/") {
+		if !missing.Load() || !strings.HasPrefix(path, prefix) {
 			return false
 		}
 		io.WriteString(to, "HTTP/1.0 404 Not found\r\n\r\n")
@@ -41,7 +41,7 @@ func TestCommonWaits(t *testing.T) {
 	n := small(t, 60)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(n)
-		missing := w.missing()
+		missing := w.missing(consensusPath)
 		c := New(Config{Network: n.Network, Dialer: w, Common: true})
 		began := time.Now()
 		stop := run(t, c)
@@ -87,7 +87,7 @@ func TestCommonRenewal(t *testing.T) {
 	n := small(t, 60)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(n)
-		missing := w.missing()
+		missing := w.missing(consensusPath)
 		missing.Store(false)
 		c := New(Config{Network: n.Network, Dialer: w, Common: true})
 		stop := run(t, c)

@@ -23,20 +23,13 @@ func TestCommonLacking(t *testing.T) {
 	n := small(t, 300)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(n)
-		var have atomic.Bool
-		w.fault = func(_ int, path string, to io.Writer) bool {
-			if have.Load() || !strings.HasPrefix(path, microPath) {
-				return false
-			}
-			io.WriteString(to, "HTTP/1.0 404 Not Found\r\n\r\n")
-			return true
-		}
+		missing := w.missing(microPath)
 		c := New(Config{Network: n.Network, Dialer: w, Common: true})
 		began := time.Now()
 		stop := run(t, c)
 		defer stop()
 		time.Sleep(95 * time.Second)
-		have.Store(true)
+		missing.Store(false)
 		wait(t, c)
 		synctest.Wait()
 		last := map[string]time.Time{}
@@ -164,7 +157,7 @@ func TestRetry(t *testing.T) {
 	for _, common := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(n)
-			w.missing()
+			w.missing(consensusPath)
 			c := New(Config{Network: n.Network, Dialer: w, Common: common})
 			stop := run(t, c)
 			defer stop()
@@ -294,7 +287,7 @@ func TestCommonAges(t *testing.T) {
 	n := small(t, 60)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(n)
-		missing := w.missing()
+		missing := w.missing(consensusPath)
 		missing.Store(false)
 		c := New(Config{Network: n.Network, Dialer: w, Common: true})
 		stop := run(t, c)
